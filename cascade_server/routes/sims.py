@@ -1,0 +1,50 @@
+"""A sim's log, and what its worker sends."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from cascade_server.contract.client import FIRST_LINE_HEADER
+from cascade_server.contract.models import Heartbeat, HeartbeatReply, LogChunk, LogReply
+from cascade_server.errors import InvalidError
+from cascade_server.keys import CORE
+from cascade_server.middleware import json_response, read_body
+
+
+async def log(request: web.Request) -> web.StreamResponse:
+    """GET /api/sims/{sim_id}/log, streamed."""
+    core = request.app[CORE]
+    sim = await core.runs.sim(request.match_info["sim_id"])
+    end = sim.log_lines
+    first = 0
+    if (tail := request.query.get("tail")) is not None:
+        # isdecimal alone would let other scripts' digits and 5,000-digit numbers through to int().
+        if not (tail.isascii() and tail.isdecimal() and len(tail) <= 18):
+            raise InvalidError(f"tail must be a whole number of at least 0, not {tail[:40]!r}.")
+        first = max(0, end - int(tail))
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/plain; charset=utf-8",
+            "Content-Disposition": f'attachment; filename="{sim.id}.log"',
+            FIRST_LINE_HEADER: str(first),
+        }
+    )
+    await response.prepare(request)
+    async for raw in core.runs.log(sim.id, first, end):
+        await response.write(raw)
+    await response.write_eof()
+    return response
+
+
+async def heartbeat(request: web.Request) -> web.Response:
+    """POST /api/sims/{sim_id}/heartbeat."""
+    core = request.app[CORE]
+    beat = await read_body(request, Heartbeat)
+    return json_response(HeartbeatReply(cancel=await core.lifecycle.heartbeat(request.match_info["sim_id"], beat)))
+
+
+async def post_logs(request: web.Request) -> web.Response:
+    """POST /api/sims/{sim_id}/logs."""
+    core = request.app[CORE]
+    chunk = await read_body(request, LogChunk)
+    return json_response(LogReply(next_seq=await core.ingest.add(request.match_info["sim_id"], chunk)))

@@ -1,0 +1,43 @@
+"""Registers a handler for every row of the endpoint table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
+from cascade_server.errors import NotYetError
+from cascade_server.middleware import Handler, guarded
+
+from . import events, health, runs, sims, traces
+
+HANDLERS: Mapping[str, Handler] = {
+    "health": health.health,
+    "traces": traces.traces,
+    "trace": traces.trace,
+    "gpu_configs": traces.gpu_configs,
+    "create_run": runs.create,
+    "runs": runs.runs,
+    "run": runs.run,
+    "cancel_run": runs.cancel,
+    "run_kernels": runs.kernels,
+    "run_events": events.run_events,
+    "sim_log": sims.log,
+    "heartbeat": sims.heartbeat,
+    "post_logs": sims.post_logs,
+}
+
+
+def add_routes(app: web.Application) -> None:
+    """Register the whole table; rows without a handler answer 501."""
+    for endpoint in ENDPOINTS.values():
+        handler = HANDLERS.get(endpoint.name) or _not_yet(endpoint)
+        app.router.add_route(endpoint.method, endpoint.path, guarded(endpoint, handler))
+
+
+def _not_yet(endpoint: Endpoint) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        raise NotYetError(f"{endpoint.method} {endpoint.path} is not served yet by this version of Cascade.")
+
+    return answer
