@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from .contract.endpoints import Auth, Endpoint
-from .contract.models import ErrorBody, GapBody
+from .contract.models import ErrorBody, GapBody, LogChunk
 from .db import sims
 from .errors import LogGapError, ServiceError, UnauthorizedError
 from .keys import CORE
@@ -43,16 +43,28 @@ async def read_body(request: web.Request, model: type[M]) -> M:
     """The request's body as a model. Raises BodyError for whatever does not fit."""
     raw = await request.read()
     try:
-        # Not pydantic's own parser: log lines may hold lone surrogates, which it refuses.
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        raise _body_error(error) from error
+
+
+async def read_log_chunk(request: web.Request) -> LogChunk:
+    """The same for log lines, which may hold lone surrogates: pydantic's own JSON parser refuses them."""
+    raw = await request.read()
+    try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BodyError([{"type": "json_invalid", "loc": ["body"], "msg": f"Not valid JSON: {message}"}]) from error
+        raise BodyError([{"type": "json_invalid", "loc": ["body"], "msg": f"Invalid JSON: {message}"}]) from error
     try:
-        return model.model_validate(body)
+        return LogChunk.model_validate(body)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise BodyError([{**item, "loc": ["body", *item["loc"]]} for item in found]) from error
+        raise _body_error(error) from error
+
+
+def _body_error(error: ValidationError) -> BodyError:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return BodyError([{**item, "loc": ["body", *item["loc"]]} for item in found])
 
 
 @web.middleware

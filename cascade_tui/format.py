@@ -124,7 +124,7 @@ def si(value: float | None, unit: str = "") -> str:
         if abs(scaled) < 999.5:
             break
         scaled, prefix = scaled / 1000, larger
-    digits = 0 if abs(scaled) >= 99.95 or not prefix and scaled == int(scaled) else 1 if abs(scaled) >= 9.995 else 2
+    digits = 0 if abs(scaled) >= 99.95 or (not prefix and scaled == int(scaled)) else 1 if abs(scaled) >= 9.995 else 2
     return f"{scaled:.{digits}f}{prefix}{' ' if unit else ''}{unit}"
 
 
@@ -274,8 +274,8 @@ def entries_of(run: RunSummary) -> str:
     return safe_text(", ".join(parts))
 
 
-def counts_of(run: RunSummary) -> str:
-    """The states of a run's sims, liveliest first: `3 running · 2 pending`."""
+def counts_of(run: RunSummary, *, short: bool = False) -> str:
+    """The states of a run's sims, liveliest first: `3 running · 2 pending`, short `3● 2○`."""
     order = (
         SimState.RUNNING,
         SimState.LOST,
@@ -285,7 +285,10 @@ def counts_of(run: RunSummary) -> str:
         SimState.FAILED,
         SimState.CANCELLED,
     )
-    return " · ".join(f"{run.sim_counts[s]} {SIM_LOOKS[s].word}" for s in order if run.sim_counts.get(s))
+    present = [state for state in order if run.sim_counts.get(state)]
+    if short:
+        return " ".join(f"{run.sim_counts[s]}{SIM_LOOKS[s].glyph}" for s in present)
+    return " · ".join(f"{run.sim_counts[s]} {SIM_LOOKS[s].word}" for s in present)
 
 
 def finished_of(run: RunSummary) -> tuple[int, int]:

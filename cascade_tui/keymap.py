@@ -30,6 +30,8 @@ class Action:
     show: bool = False
     priority: bool = False
     display: str = ""
+    family: str = ""
+    """Actions of one family share one word in the footer."""
 
     @property
     def context(self) -> str:
@@ -82,9 +84,12 @@ def _action(
     hint: str = "",
     priority: bool = False,
     display: str = "",
+    family: str = "",
 ) -> Action:
     name = call or id.partition(".")[2]
-    return Action(id, tuple(keys.split()), text, group, name, hint, bool(hint), priority, display)
+    return Action(
+        id, tuple(keys.split()), text, group, name, hint or family, bool(hint or family), priority, display, family
+    )
 
 
 _ALL = (
@@ -102,20 +107,22 @@ _ALL = (
     _action("app.previous", "shift+tab", "Go to the pane before", "Anywhere", "focus_previous"),
     # Screens
     _action("traces.new_run", "n", "Start a run of the trace", "Traces", hint="new run"),
-    _action("traces.kernels", "2", "Go to the kernels; again: all the room", "Traces", "pane(2)"),
-    _action("traces.trace_runs", "3", "Go to the trace's runs; again: all the room", "Traces", "pane(3)"),
-    _action("traces.list", "1", "Go to the traces; again: all the room", "Traces", "pane(1)"),
+    _action("traces.list", "1", "Go to the traces; again: all the room", "Traces", "pane(1)", family="panes"),
+    _action("traces.kernels", "2", "Go to the kernels; again: all the room", "Traces", "pane(2)", family="panes"),
+    _action(
+        "traces.trace_runs", "3", "Go to the trace's runs; again: all the room", "Traces", "pane(3)", family="panes"
+    ),
     _action("traces.back", "escape", "Give every pane its room back", "Traces"),
     _action("runs.back", "escape", "Go back to the traces", "Runs"),
     _action("run.cancel", "c", "Cancel the run (asks first)", "Run", hint="cancel run"),
-    _action("run.sims", "1", "Go to the sims; again: all the room", "Run", "pane(1)", hint="sims"),
-    _action("run.log", "2", "Go to the log; again: all the room", "Run", "pane(2)", hint="log"),
-    _action("run.chart", "3", "Go to the chart; again: all the room", "Run", "pane(3)", hint="chart"),
+    _action("run.sims", "1", "Go to the sims; again: all the room", "Run", "pane(1)", family="panes"),
+    _action("run.log", "2", "Go to the log; again: all the room", "Run", "pane(2)", family="panes"),
+    _action("run.chart", "3", "Go to the chart; again: all the room", "Run", "pane(3)", family="panes"),
     _action("run.log_scale", "s", "Chart: linear or logarithmic scale", "Run", "toggle_scale"),
     _action("run.trace", "T", "Go to the run's trace", "Run", "show_trace"),
     _action("run.back", "escape", "Go back", "Run", hint="back"),
     # Dialogs
-    _action("new_run.toggle", "space", "Take a config, or leave it", "New run", hint="take"),
+    _action("new_run.take", "space", "Take a config, or leave it", "New run", hint="take"),
     _action("new_run.more", "plus equals_sign right l", "One sim more", "New run", hint="more", display="+"),
     _action("new_run.fewer", "minus left h", "One sim fewer", "New run", hint="fewer", display="-"),
     _action("new_run.launch", "enter", "Launch; for a sample: open its run", "New run", hint="launch"),
@@ -173,15 +180,16 @@ def screen_actions(screen: str) -> list[Action]:
     """All actions that can be done on a screen, its own first, each once."""
     contexts: list[str] = [screen]
     for alive in SCREENS[screen]:
-        contexts.extend(c for c in alive if c not in contexts and c != "app")
-    if any("app" in alive for alive in SCREENS[screen]):
-        contexts.append("app")
+        contexts.extend(context for context in alive if context not in contexts)
     return [action for context in contexts for action in actions_of(context)]
 
 
 def bindings(*contexts: str) -> list[Binding]:
     """Textual bindings of contexts, for a `BINDINGS` of a class that inherits none."""
     return [_binding(action) for context in contexts for action in actions_of(context)]
+
+
+_FAMILIES = {"panes": Binding.Group("panes", compact=True)}
 
 
 def _binding(action: Action) -> Binding:
@@ -194,6 +202,7 @@ def _binding(action: Action) -> Binding:
         priority=action.priority,
         tooltip=action.text,
         id=action.id,
+        group=_FAMILIES.get(action.family),
     )
 
 

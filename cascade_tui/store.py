@@ -68,6 +68,8 @@ class RunData:
     def __init__(self, run_id: str) -> None:
         self.id = run_id
         self.detail: RunDetail | None = None
+        self.missing = ""
+        """Why the server has no such run, "" as long as it has."""
         self.version = 0
         """Grows with every change of sims or kernels."""
         self._sims: dict[str, SimSummary] = {}
@@ -78,8 +80,12 @@ class RunData:
 
     @property
     def sims(self) -> list[SimSummary]:
-        """By config and replica."""
-        return sorted(self._sims.values(), key=lambda sim: (sim.gpu_config, sim.replica, sim.id))
+        """By the order of the run's entries, then by replica."""
+        place = {config: index for index, config in enumerate(self.configs)}
+        return sorted(
+            self._sims.values(),
+            key=lambda sim: (place.get(sim.gpu_config, len(place)), sim.gpu_config, sim.replica, sim.id),
+        )
 
     def sim(self, sim_id: str) -> SimSummary | None:
         """One sim, None when the run has no such."""
@@ -152,6 +158,7 @@ class RunData:
         if self.detail is None or self.detail.model_dump(exclude={"sims"}) != event.run.model_dump(exclude={"sims"}):
             changed.add(Changed.RUN)
         self.detail = event.run
+        self.missing = ""
         if sims != self._sims:
             changed.add(Changed.SIMS)
             self._sims = sims

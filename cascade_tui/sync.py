@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -205,17 +205,22 @@ class Sync:
         while True:
             self._server_back.clear()
             try:
-                async with aclosing(self._client.run_events(run_id)) as events:
-                    async for event in events:
-                        attempt = 0
-                        self._set("run", Connection(Link.LIVE))
-                        self._take(run_id, self._store.run(run_id).apply(event))
+                async for event in self._client.run_events(run_id):
+                    attempt = 0
+                    self._set("run", Connection(Link.LIVE))
+                    self._take(run_id, self._store.run(run_id).apply(event))
+            except NotFound as error:
+                # The link is fine; the run may be back when the server has its data again.
+                self._set("run", Connection(Link.LIVE))
+                self._store.run(run_id).missing = str(error)
+                self._host.post_message(StoreChanged())
+                delay = self._pace.cap_s
             except CascadeError as error:
                 attempt += 1
                 delay = self._failed("run", error, attempt)
+                self._poll_now.set()
             else:
                 delay = self._pace.base_s
-            self._poll_now.set()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._server_back.wait(), delay)
 

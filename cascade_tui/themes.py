@@ -31,6 +31,7 @@ _DARK = Theme(
         "text-muted": "#8b96a5",
         "rule": "#2d3743",
         "track": "#39434f",
+        "faint": "#5d6875",
         "cursor": "#1c2f49",
         "cursor-blurred": "#171f2a",
         "notice-background": "#3a2d0a",
@@ -71,6 +72,7 @@ _LIGHT = Theme(
         "text-muted": "#59636f",
         "rule": "#cfd7df",
         "track": "#c3ccd6",
+        "faint": "#87919c",
         "cursor": "#d7e7fb",
         "cursor-blurred": "#eaeff5",
         "notice-background": "#fff0c2",
@@ -102,7 +104,7 @@ SERIES = 6
 VARIABLES = {
     key: value
     for key, value in (_DARK.variables or {}).items()
-    if key in {"rule", "track", "cursor", "cursor-blurred", "notice-background"} or key.startswith("series-")
+    if key in {"rule", "track", "faint", "cursor", "cursor-blurred", "notice-background"} or key.startswith("series-")
 }
 """Defaults of our own variables, for themes that come with Textual."""
 

@@ -92,9 +92,7 @@ def make_settings(data_dir: Path, **values: Any) -> Settings:
 async def running_server(data_dir: Path, *, clock: Clock | None = None, **values: Any) -> AsyncIterator[Running]:
     """Start a server on a data folder; workers are played by the test unless a launcher is named."""
     clock = clock or Clock()
-    app = make_app(
-        make_settings(data_dir, **values), now=clock.wall, monotonic=clock.monotonic, new_id=Ids()
-    )
+    app = make_app(make_settings(data_dir, **values), now=clock.wall, monotonic=clock.monotonic, new_id=Ids())
     server = TestServer(app)
     await server.start_server()
     try:

@@ -11,9 +11,6 @@ import zstandard
 FRAME_BYTES = 1 << 20
 """Chunks are merged into frames of about this many raw bytes: stats blocks repeat, so larger frames shrink better."""
 
-MOST_CHUNKS = 64
-"""So many chunks in a row are merged too: a quiet simulator sends a few lines at a time for hours."""
-
 LEVEL = 3
 
 
@@ -31,28 +28,27 @@ def _decompress(data: bytes) -> bytes:
 
 
 async def append(db: aiosqlite.Connection, sim_id: str, frame: Frame) -> None:
-    """Store the next lines; small chunks at the log's end are merged once they make a frame."""
-    await _insert(db, sim_id, frame)
-    cursor = await db.execute(
-        "SELECT sum(raw_bytes) AS bytes, count(*) AS n, min(first_line) AS first FROM "
-        "(SELECT raw_bytes, first_line FROM log_chunks WHERE sim_id = ? ORDER BY first_line DESC LIMIT ?) "
-        "WHERE raw_bytes < ?",
-        (sim_id, MOST_CHUNKS, FRAME_BYTES),
+    """Store the next lines, merged with the chunks before them that are no larger, up to a frame.
+
+    So sizes double from the log's end towards its start: a log of n chunks keeps about log2(n) small ones, and each byte
+    is compressed again as often, however little a quiet simulator sends at a time.
+    """
+    rows = await db.execute_fetchall(
+        "SELECT first_line, raw_bytes FROM log_chunks WHERE sim_id = ? ORDER BY first_line DESC LIMIT 32", (sim_id,)
     )
-    small = await cursor.fetchone()
-    if small is None or small["n"] < 2 or (small["n"] < MOST_CHUNKS and small["bytes"] < FRAME_BYTES):
-        return
-    # Small chunks lie behind all frames, as only the end of the log grows.
-    rows = list(
-        await db.execute_fetchall(
-            "SELECT first_line, line_count, data FROM log_chunks WHERE sim_id = ? AND first_line >= ? "
-            "ORDER BY first_line",
-            (sim_id, small["first"]),
+    size, first = len(frame.raw), frame.first_line
+    for row in rows:
+        if row["raw_bytes"] >= FRAME_BYTES or row["raw_bytes"] > size:
+            break
+        size, first = size + row["raw_bytes"], row["first_line"]
+    if first < frame.first_line:
+        old = await db.execute_fetchall(
+            "SELECT data FROM log_chunks WHERE sim_id = ? AND first_line >= ? ORDER BY first_line", (sim_id, first)
         )
-    )
-    raw = b"".join(_decompress(row["data"]) for row in rows)
-    await db.execute("DELETE FROM log_chunks WHERE sim_id = ? AND first_line >= ?", (sim_id, small["first"]))
-    await _insert(db, sim_id, Frame(rows[0]["first_line"], sum(row["line_count"] for row in rows), raw))
+        raw = b"".join([*(_decompress(row["data"]) for row in old), frame.raw])
+        await db.execute("DELETE FROM log_chunks WHERE sim_id = ? AND first_line >= ?", (sim_id, first))
+        frame = Frame(first, frame.first_line + frame.line_count - first, raw)
+    await _insert(db, sim_id, frame)
 
 
 async def _insert(db: aiosqlite.Connection, sim_id: str, frame: Frame) -> None:

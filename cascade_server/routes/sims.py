@@ -5,10 +5,10 @@ from __future__ import annotations
 from aiohttp import web
 
 from cascade_server.contract.client import FIRST_LINE_HEADER
-from cascade_server.contract.models import Heartbeat, HeartbeatReply, LogChunk, LogReply
+from cascade_server.contract.models import Heartbeat, HeartbeatReply, LogReply
 from cascade_server.errors import InvalidError
 from cascade_server.keys import CORE
-from cascade_server.middleware import json_response, read_body
+from cascade_server.middleware import json_response, read_body, read_log_chunk
 
 
 async def log(request: web.Request) -> web.StreamResponse:
@@ -46,5 +46,5 @@ async def heartbeat(request: web.Request) -> web.Response:
 async def post_logs(request: web.Request) -> web.Response:
     """POST /api/sims/{sim_id}/logs."""
     core = request.app[CORE]
-    chunk = await read_body(request, LogChunk)
+    chunk = await read_log_chunk(request)
     return json_response(LogReply(next_seq=await core.ingest.add(request.match_info["sim_id"], chunk)))

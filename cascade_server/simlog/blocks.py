@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cascade_server.simlog.stats import StatValue, block_stats, number, wall_seconds
+from cascade_server.simlog.pairs import StatValue, number, wall_seconds
+from cascade_server.simlog.stats import block_stats
 
 _LARGEST = 1 << 63  # a larger count is an underflow of the simulator's, and no database column takes it
 _HEAD_LINES = 32
@@ -54,8 +55,8 @@ class KernelBlock:
     """One finished stats block. A number is None when it is missing, nan, infinite or broken.
 
     With several kernels at a time `kernel_name` and `kernel_launch_uid` are what the simulator prints: the kernels that
-    STARTED since the block before, none or several, and not the one that finished; `gpu_sim_cycle` is then the time since
-    the block before.
+    STARTED since the block before, none or several, and not the one that finished; `gpu_sim_cycle` is then the time
+    since the block before.
     """
 
     kernel_index: int

@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import DataTable
 
-from ..keymap import bindings
+from cascade_tui.keymap import bindings
 
 Cell = Text | Callable[[int], Text]
 """A cell, or what makes one for the width of its column."""
@@ -35,6 +35,8 @@ class Column:
     priority: int = 0
     grow: int = 0
     most: int = 1000
+    least: int = 0
+    """Columns it may shrink to when dropping others wasn't enough; 0: its width."""
     align: Literal["left", "right"] = "left"
 
 
@@ -61,6 +63,11 @@ def fit(columns: Sequence[Column], room: int) -> list[tuple[Column, int]]:
         kept.remove(max(droppable, key=lambda column: column.priority))
     widths = {column.id: column.width for column in kept}
     left = room - needed()
+    for column in kept:
+        if left < 0 and column.least:
+            cut = min(-left, column.width - column.least)
+            widths[column.id] -= cut
+            left += cut
     while left > 0 and (growing := [c for c in kept for _ in range(c.grow) if widths[c.id] < c.most]):
         for column in growing[:left]:
             if widths[column.id] < column.most:
@@ -119,6 +126,11 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         self._chosen = key
         self._restore_cursor()
 
+    def forget(self) -> None:
+        """Make every cell anew at the next `show`, since colours changed."""
+        for cells in self._shown.values():
+            cells.update(dict.fromkeys(cells, Text("\0")))
+
     def on_resize(self, _event: events.Resize) -> None:
         """Fit the columns to the new width."""
         self.refit()
@@ -130,10 +142,10 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
             if self._fitted:
                 self.refit()
 
-    def refit(self, *, force: bool = False) -> None:
-        """Choose columns for the width there is; `force` makes every cell anew."""
+    def refit(self) -> None:
+        """Choose columns for the width there is."""
         fitted = fit(self._all_columns, max(1, self.size.width - _SCROLLBAR))
-        if fitted != self._fitted or force:
+        if fitted != self._fitted:
             self._fitted = fitted
             self._rebuild()
 

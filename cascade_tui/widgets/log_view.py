@@ -16,13 +16,14 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..format import safe_text
-from ..keymap import bindings
-from ..log_buffer import LogBuffer
+from cascade_tui.format import safe_text
+from cascade_tui.keymap import bindings
+from cascade_tui.log_buffer import LogBuffer
+
 from .paint import paint
 
 if TYPE_CHECKING:
-    from ..app import CascadeApp
+    from cascade_tui.app import CascadeApp
 
 _LAUNCH = re.compile(r"^launching kernel name: |^kernel_name = ")
 _TROUBLE = re.compile(r"\berror\b|\bassert|\babort|deadlock|segmentation fault|exception", re.IGNORECASE)
@@ -57,7 +58,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         return 0 if self.following or self._buffer is None else max(0, self._buffer.end - self._left_at)
 
     @property
-    def gutter(self) -> int:
+    def number_width(self) -> int:
         """Columns taken by line numbers, 0 where there is no room for them."""
         if self._buffer is None or self.size.width < _GUTTER_FROM:
             return 0
@@ -71,13 +72,15 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
             self._strips.clear()
             self.following = True
             self.scroll_x = 0
-        self.sync()
+            self.sync(force=True)
+        else:
+            self.sync()
 
-    def sync(self) -> None:
+    def sync(self, *, force: bool = False) -> None:
         """Show what came to the log since the last call."""
         buffer = self._buffer
-        now = (buffer.first, buffer.end) if buffer else (0, 0)
-        if now == self._drawn:
+        now = (buffer.first, buffer.end) if buffer is not None else (0, 0)
+        if now == self._drawn and not force:
             return
         dropped = now[0] - self._drawn[0]
         self._drawn = now
@@ -99,9 +102,11 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         first, end = self._drawn
         buffer = self._buffer
         # Only lines near the end are measured: the width need not be exact, it bounds scrolling sideways.
-        recent = buffer.slice(max(first, end - 500), end) if buffer else []
+        recent = buffer.slice(max(first, end - 500), end) if buffer is not None else []
         widest = max((len(line) for line in recent), default=0)
-        self.virtual_size = Size(max(self.virtual_size.width if self.scroll_x else 0, widest + self.gutter), end - first)
+        self.virtual_size = Size(
+            max(self.virtual_size.width if self.scroll_x else 0, widest + self.number_width), end - first
+        )
 
     def _to_end(self) -> None:
         self._scroll_self(max(0, self.virtual_size.height - self.size.height))
@@ -154,12 +159,12 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         index = y + scroll_y
         if self._buffer is None or not 0 <= index < len(self._buffer):
             return Strip.blank(width, self.rich_style)
-        gutter = self.gutter
+        gutter = self.number_width
         strip = self._strip(self._buffer.first + index, self._buffer[index])
-        strip = strip.crop_extend(scroll_x, scroll_x + width - gutter, self.rich_style)
+        strip = strip.crop_extend(scroll_x, scroll_x + width - gutter, None).apply_style(self.rich_style)
         if not gutter:
             return strip
-        muted = self.rich_style + paint(self.app.theme_variables, "track")
+        muted = self.rich_style + paint(self.app.theme_variables, "faint")
         label = f"{self._buffer.first + index + 1:>{gutter - 1}} "
         return Strip.join([Strip([Segment(label, muted)], gutter), strip])
 
@@ -175,7 +180,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
     def _style(self, line: str) -> Style:
         variables = self.app.theme_variables
         if _LAUNCH.match(line):
-            return self.rich_style + paint(variables, "primary", bold=True)
+            return paint(variables, "primary", bold=True)
         if _TROUBLE.search(line[:500]):
-            return self.rich_style + paint(variables, "error")
-        return self.rich_style
+            return paint(variables, "error")
+        return Style.null()

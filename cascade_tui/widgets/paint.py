@@ -9,9 +9,9 @@ from rich.text import Text
 
 from cascade_server.contract.models import SimSummary
 from cascade_server.contract.states import SimState
-
-from ..format import SIM_LOOKS, Look, Progress, progress_of
-from ..themes import color
+from cascade_tui.format import SIM_LOOKS, Look, Progress, progress_of
+from cascade_tui.kernel_names import full_name
+from cascade_tui.themes import color
 
 Variables = Mapping[str, str]
 """A theme's variables: name to colour."""
@@ -27,9 +27,9 @@ def paint(variables: Variables, name: str, *, bold: bool = False, dim: bool = Fa
     return Style(color=color(variables, name), bold=bold or None, dim=dim or None)
 
 
-def badge(look: Look, variables: Variables) -> Text:
-    """A state's glyph and word in its colour."""
-    return Text(look.label, style=paint(variables, look.color))
+def badge(look: Look, variables: Variables, width: int = 80) -> Text:
+    """A state's glyph and word in its colour; the glyph alone where the word doesn't fit."""
+    return Text(look.label if width >= len(look.label) else look.glyph, style=paint(variables, look.color))
 
 
 def bar(progress: Progress, width: int, variables: Variables, name: str) -> Text:
@@ -39,7 +39,7 @@ def bar(progress: Progress, width: int, variables: Variables, name: str) -> Text
     """
     done = int(progress.done * width + 1e-9)
     upto = round((progress.done + progress.issued) * width)
-    issued = max(upto - done, 1 if progress.issued > 0 and done < width else 0)
+    issued = max(upto - done, int(done < width)) if progress.issued > 0 else 0
     text = Text(no_wrap=True)
     text.append(DONE * done, paint(variables, name))
     text.append(ISSUED * issued, paint(variables, "secondary"))
@@ -73,6 +73,21 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return text
 
 
-def joined(parts: list[Text], separator: str, style: Style | str = "") -> Text:
+def signature(name: str, variables: Variables) -> Text:
+    """A kernel's whole name without its return type, the parameters set back."""
+    text = Text(full_name(name).removeprefix("void "))
+    begin = text.plain.find("(")
+    if begin > 0:
+        text.stylize(paint(variables, "text-muted"), begin)
+    return text
+
+
+def joined(parts: list[Text], separator: str, style: Style) -> Text:
     """Join texts that aren't empty."""
-    return Text(separator, style=style).join([part for part in parts if part])
+    text = Text()
+    for part in parts:
+        if part:
+            if text:
+                text.append(separator, style)
+            text.append_text(part)
+    return text

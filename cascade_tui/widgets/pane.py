@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from .line import Line
 from .paint import paint, spread
 
 
@@ -57,13 +58,14 @@ class PaneTitle(Widget):
             mine = number == self._number
             accent = paint(variables, "primary" if focused else "foreground", bold=True)
             line.append("▌" if mine and focused else " ", paint(variables, "primary"))
-            line.append(f"{number} ", accent if mine else muted)
+            if number:
+                line.append(f"{number} ", accent if mine else muted)
             line.append(name, accent if mine else muted)
+            if mine and self._left:
+                line.append(" ")
+                line.append_text(self._left)
             line.append(" ")
             self._ends.append((line.cell_len, number))
-        if self._left:
-            line.append(" ")
-            line.append_text(self._left)
         right = self._right.copy()
         if right:
             right.append(" ")
@@ -85,11 +87,17 @@ class Pane(Vertical):
         self.number = number
         self.body = body
         self.title_line = PaneTitle(number, name, siblings)
+        self._empty = Line(classes="empty")
 
     def compose(self) -> ComposeResult:
         """Title above body."""
         yield self.title_line
+        yield self._empty
         yield self.body
+
+    def say(self, text: str) -> None:
+        """Show a sentence above the body, such as why it is empty and what to do; "" takes it away."""
+        self._empty.tell(text)
 
     def on_descendant_focus(self) -> None:
         """Mark the title."""

@@ -10,12 +10,13 @@ from textual import getters
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ..format import duration, safe_text
-from ..sync import Link
+from cascade_tui.format import duration, safe_text
+from cascade_tui.sync import Link
+
 from .paint import joined, paint, spread
 
 if TYPE_CHECKING:
-    from ..app import CascadeApp
+    from cascade_tui.app import CascadeApp
 
 _LINKS = {
     Link.CONNECTING: ("◌", "connecting", "text-muted"),
@@ -30,7 +31,7 @@ class StatusBar(Widget):
     """One line: the path of screens at the left, the link at the right."""
 
     DEFAULT_CSS = """
-    StatusBar { height: 1; width: 1fr; padding: 0 1; background: $panel; }
+    StatusBar { height: 1; width: 1fr; padding: 0 1; }
     """
 
     if TYPE_CHECKING:

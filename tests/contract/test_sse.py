@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,15 +17,14 @@ def decode(*chunks: bytes) -> list[ServerSentEvent]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     ends = sorted({min(p, len(data)) for p in places} | {0, len(data)})
-    return [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(ends)]
 
 
 @given(st.lists(st.tuples(TEXT, FIELD, FIELD), max_size=5), st.lists(st.integers(0, 500)))
 def test_what_was_encoded_comes_back_whatever_the_cuts(events: list[tuple[str, str, str]], places: list[int]) -> None:
     stream = b"".join(KEEPALIVE + encode(data, event=event, id=number) for data, event, number in events)
     expected = [
-        ServerSentEvent(data.replace("\r\n", "\n").replace("\r", "\n"), event, number)
-        for data, event, number in events
+        ServerSentEvent(data.replace("\r\n", "\n").replace("\r", "\n"), event, number) for data, event, number in events
     ]
     assert decode(*cut(stream, places)) == expected
 
