@@ -191,7 +191,8 @@ def nanoseconds(value: float | None) -> str:
         return MISSING
     divisor, unit = time_unit(value)
     scaled = value / divisor
-    return f"{scaled:.0f} {unit}" if scaled >= 99.95 or divisor == 1 else f"{scaled:.3g} {unit}"
+    digits = 0 if divisor == 1 or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+    return f"{scaled:.{digits}f} {unit}"
 
 
 def time_unit(largest_ns: float) -> tuple[float, str]:

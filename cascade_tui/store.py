@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -128,6 +128,14 @@ class RunData:
             config: {index: statistics.median(values) for index, values in sorted(by_kernel.items())}
             for config, by_kernel in raw.items()
         }
+
+    def totals_ns(self) -> dict[str, float]:
+        """Simulated time of each sim over the kernels it finished, in ns; a sim without any is left out."""
+        totals: dict[str, list[float]] = {}
+        for stat in self._kernels.values():
+            if stat.sim_time_ns is not None and math.isfinite(stat.sim_time_ns):
+                totals.setdefault(stat.sim_id, []).append(stat.sim_time_ns)
+        return {sim_id: math.fsum(times) for sim_id, times in totals.items()}
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -285,11 +293,6 @@ class Store:
         while len(self._details) > KEPT_TRACES:
             self._details.popitem(last=False)
         return True
-
-
-def median_total_ns(times: Mapping[int, float]) -> float:
-    """A config's simulated time over all its kernels, in ns."""
-    return math.fsum(times.values())
 
 
 def latest_of(runs: Iterable[RunSummary]) -> RunSummary | None:

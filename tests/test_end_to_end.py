@@ -179,3 +179,43 @@ async def test_a_killed_worker_is_named_with_its_signal(tmp_path: Path) -> None:
         assert sim.state is SimState.FAILED
         assert sim.error is not None
         assert "killed by signal 9" in sim.error
+
+
+async def test_a_server_killed_around_a_start_starts_each_sim_exactly_once(tmp_path: Path) -> None:
+    async with server_process(tmp_path, replay_speed="12", max_local_sims="2") as server:
+        async with server.client() as client:
+            entries = [RunEntry(gpu_config="SM7_TITANV", count=2)]
+            run = await client.create_run(RunCreate(trace_id="demo-sm70", entries=entries))
+            while any(sim.state is not SimState.RUNNING for sim in (await client.run(run.id)).sims):
+                await asyncio.sleep(0.02)
+            refs = {sim.id: sim.launcher_ref for sim in (await client.run(run.id)).sims}
+        await server.stop(signal.SIGKILL)
+        # As if it had died after the fork and before it could write down whom it started.
+        with sqlite3.connect(tmp_path / "cascade.db") as db:
+            db.execute("UPDATE sims SET state = 'launching', launcher_ref = NULL WHERE run_id = ?", (run.id,))
+        db.close()
+        await server.start()
+        async with server.client() as client:
+            while (now := await client.run(run.id)).state is RunState.ACTIVE:
+                await asyncio.sleep(0.05)
+            assert now.state is RunState.SUCCEEDED
+            assert {sim.id: sim.launcher_ref for sim in now.sims} == refs
+            for sim in now.sims:
+                log = b"".join([chunk async for chunk in client.sim_log(sim.id)])
+                assert log == recording_bytes("ok-demo-titanv")
+        await server.stop(signal.SIGKILL)
+        # As if it had died between the mark and the fork: nobody was ever started.
+        with sqlite3.connect(tmp_path / "cascade.db") as db:
+            db.execute(
+                "INSERT INTO sims (id, run_id, gpu_config, arch, core_clock_mhz, replica, state, stand_in, created_at, "
+                "kernels_total, replay_log) SELECT 'sim-0000000000aa', run_id, gpu_config, arch, core_clock_mhz, 7, "
+                "'launching', stand_in, created_at, kernels_total, replay_log FROM sims WHERE run_id = ? LIMIT 1",
+                (run.id,),
+            )
+        db.close()
+        await server.start()
+        async with server.client() as client:
+            while (now := await client.run(run.id)).state is RunState.ACTIVE:
+                await asyncio.sleep(0.05)
+        assert now.state is RunState.SUCCEEDED
+        assert now.sims[-1].kernels_done == 12

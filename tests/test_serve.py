@@ -45,7 +45,7 @@ def test_every_option_has_a_help_line_and_a_variable(tmp_path: Path, command: st
         timeout=30,
         check=True,
     ).stdout
-    options = [line for line in shown.splitlines() if " --" in line and "--help" not in line and "Usage" not in line]
+    options = [line for line in shown.splitlines() if line.startswith("│ --") and "--help" not in line]
     assert options
     for line in options:
         assert "[env var: CASCADE_" in line, line
@@ -65,7 +65,8 @@ async def test_it_stops_cleanly_with_open_streams_and_running_sims(tmp_path: Pat
         assert await server.stop(number) == 0
         assert time.monotonic() - began < 5
         # Sims go on without a server.
-        assert len(worker_processes(tmp_path)) == 2
+        left = worker_processes(tmp_path)
+        assert len(left) == 2, [(p.ppid(), p.pid, p.environ()["CASCADE_SIM_ID"]) for p in left]
 
 
 async def test_the_token_is_made_kept_and_needed(tmp_path: Path) -> None:

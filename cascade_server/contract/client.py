@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -197,8 +197,7 @@ class CascadeClient:
         except ValidationError as error:
             raise Unreachable(f"{self.url} answered {name} with something else: is it a Cascade server?") from error
 
-    @asynccontextmanager
-    async def _request(
+    def _request(
         self,
         endpoint: Endpoint,
         path_params: dict[str, str],
@@ -206,25 +205,56 @@ class CascadeClient:
         params: dict[str, int] | None = None,
         json_body: str | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> _Call:
         if self._session is None:
             raise RuntimeError("use the client as an async context manager")
+        request = self._session.request(
+            endpoint.method,
+            # quoted already; yarl must not decode it
+            URL(self.url + endpoint.url(**path_params), encoded=True),
+            params=params,
+            data=json_body,
+            headers={"Content-Type": "application/json"} if json_body is not None else None,
+            timeout=timeout or self._timeout,
+            allow_redirects=False,
+        )
+        return _Call(self.url, request, endpoint.status)
+
+
+class _Call:
+    """A request, within which aiohttp's errors become ours.
+
+    No generator: event streams are left half-read, and at the end of a loop Python closes generators in any order.
+    """
+
+    def __init__(self, url: str, request: AbstractAsyncContextManager[aiohttp.ClientResponse], status: int) -> None:
+        self._url = url
+        self._request = request
+        self._status = status
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
         try:
-            async with self._session.request(
-                endpoint.method,
-                URL(self.url + endpoint.url(**path_params), encoded=True),
-                params=params,
-                data=json_body,
-                headers={"Content-Type": "application/json"} if json_body is not None else None,
-                timeout=timeout or self._timeout,
-                allow_redirects=False,
-            ) as response:
-                if response.status != endpoint.status:
-                    raise _api_error(response.status, await response.text(errors="replace"))
-                yield response
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            reason = str(error) or "no answer in time"
-            raise Unreachable(f"can't reach {self.url}: {reason}") from error
+            response = await self._request.__aenter__()
+            if response.status == self._status:
+                return response
+            error = _api_error(response.status, await response.text(errors="replace"))
+        except _NO_ANSWER as failure:
+            raise self._unreachable(failure) from failure
+        await self._request.__aexit__(None, None, None)
+        raise error
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._request.__aexit__(kind, error, trace)
+        if isinstance(error, _NO_ANSWER):
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"can't reach {self._url}: {str(error) or 'no answer in time'}")
+
+
+_NO_ANSWER = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 def _api_error(status: int, text: str) -> ApiError:

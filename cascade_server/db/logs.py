@@ -30,8 +30,8 @@ def _decompress(data: bytes) -> bytes:
 async def append(db: aiosqlite.Connection, sim_id: str, frame: Frame) -> None:
     """Store the next lines, merged with the chunks before them that are no larger, up to a frame.
 
-    So sizes double from the log's end towards its start: a log of n chunks keeps about log2(n) small ones, and each byte
-    is compressed again as often, however little a quiet simulator sends at a time.
+    So sizes double from the log's end towards its start: a log of n chunks keeps about log2(n) small ones, and each
+    byte is compressed again as often, however little a quiet simulator sends at a time.
     """
     rows = await db.execute_fetchall(
         "SELECT first_line, raw_bytes FROM log_chunks WHERE sim_id = ? ORDER BY first_line DESC LIMIT 32", (sim_id,)

@@ -31,6 +31,11 @@ class SimTokens:
         return hmac.new(self._secret, f"{sim_id}:{attempt}".encode(), hashlib.sha256).hexdigest()
 
 
+def _ours(heads: list[sims.SimHead]) -> list[sims.SimHead]:
+    """Without the sims of a sample run: those are filled in, never started."""
+    return [head for head in heads if not head.sample]
+
+
 class Dispatcher:
     """The one task that deals with the launcher."""
 
@@ -72,7 +77,7 @@ class Dispatcher:
             await self._launcher.cancel(self._cancelled.pop())
         await self._lifecycle.check_silence()
         async with self._db.read() as db:
-            started = [head for head in await sims.heads(db, STARTED) if not head.sample]
+            started = _ours(await sims.heads(db, STARTED))
         await self._look(started, url)
         await self._start(url)
 
@@ -93,8 +98,8 @@ class Dispatcher:
     async def _start(self, url: str) -> None:
         slots = self._launcher.slots
         async with self._db.read() as db:
-            busy = len([head for head in await sims.heads(db, STARTED) if not head.sample])
-            pending = await sims.heads(db, (SimState.PENDING,))
+            busy = len(_ours(await sims.heads(db, STARTED)))
+            pending = _ours(await sims.heads(db, (SimState.PENDING,)))
         free = len(pending) if slots is None else max(0, slots - busy)
         for head in pending[:free]:
             if await self._lifecycle.launching(head.id):

@@ -23,6 +23,7 @@ _SKEW = re.compile(r"((?:chip|bank) skew): (\S+ = \S+)\s*")
 _TRAFFIC = re.compile(r" ([0-9]{1,40}) \{((?:[0-9]{1,9}:[0-9]{1,40},)*)\}\s*")
 _OCCUPANCY = re.compile(r"Stall:[0-9]+(?:\tW[0-9]+(?:_[A-Za-z]+)?:-?[0-9]{1,40})*\s*")
 _ISSUED = re.compile(r"(?:single|dual)_issue_nums: (?:WS[0-9]+:-?[0-9]{1,40}\s*)*")
+_NO_UNITS = re.compile(r"[-0-9A-Za-wyz_:\t]*\s*")
 _COLON_PAIR = re.compile(r"(\w+):(-?[0-9]{1,40})", re.ASCII)
 _QUEUE = "In Dram Latency Queue (total "
 _NOTHING: Pairs = ((), ())
@@ -32,7 +33,7 @@ _NOTHING: Pairs = ((), ())
 # full, since filling it again from the next block costs less than keeping an order of use.
 CACHE_ENTRIES = 1 << 15
 _CACHED_LENGTH = 300
-_CACHED_PAIRS = 16
+_CACHED_PAIRS = 64
 keys_of_heads: dict[str, str] = {}
 """The text before a line's first `=` → its key; "" when the line is no plain `key = value`."""
 values_of_texts: dict[str, StatValue] = {}
@@ -190,20 +191,24 @@ def _remember_form(head: str, form: Form) -> None:
 
 def _values(texts: list[str]) -> tuple[StatValue, ...]:
     """The value of each text."""
-    values: list[StatValue] = []
-    for text in texts:
-        value = values_of_texts.get(text)
-        values.append(learn_value(text) if value is None else value)
-    return tuple(values)
+    value_of = values_of_texts.get
+    return tuple([learn_value(text) if (value := value_of(text)) is None else value for text in texts])
 
 
 def _colon_pairs(line: str) -> Pairs:
     """The lines whose pairs are joined by a colon: warps by active threads, instructions by scheduler."""
+    head, _, tail = line.partition(":")
+    pairs = _by_form(head, tail) if _NO_UNITS.fullmatch(tail) else None
+    if pairs and all(type(value) is int for value in pairs[1]):
+        return pairs
     if _OCCUPANCY.fullmatch(line):
         prefix = ""
     elif _ISSUED.fullmatch(line):
-        prefix = line.partition(":")[0] + "."
+        prefix = f"{head}."
     else:
         return _NOTHING
-    pairs = _COLON_PAIR.findall(line)
-    return tuple([prefix + key for key, _ in pairs]), tuple([int(count) for _, count in pairs])
+    found = _COLON_PAIR.findall(line)
+    keys = tuple([prefix + key for key, _ in found])
+    if found and not prefix:
+        _remember_form(head, ("", "\t", tuple([f"\t{key}:" for key, _ in found[1:]]), keys))
+    return keys, tuple([int(count) for _, count in found])

@@ -88,6 +88,7 @@ class _Read(NamedTuple):
 # Blocks of one log print the same keys on the same lines, and half of their lines don't change from block to block. As
 # with the caches in `pairs`, what is remembered changes the speed of a call, never its result.
 _MOST_READ = 16
+_LONGEST_READ = 20_000
 _last_read: dict[int, _Read] = {}  # number of lines that may hold pairs → the last such block
 
 
@@ -100,9 +101,10 @@ def block_stats(lines: Sequence[str]) -> dict[str, StatValue]:
     with_pairs += [line for line in _after_heading(lines, _OCCUPANCY_HEADING, 3) if "=" not in line]
     last = _last_read.get(len(with_pairs))
     read = (last and _read_changes(last, with_pairs)) or _read_all(with_pairs)
-    if last is None and len(_last_read) >= _MOST_READ:
-        _last_read.clear()
-    _last_read[len(with_pairs)] = read
+    if len(with_pairs) <= _LONGEST_READ:
+        if last is None and len(_last_read) >= _MOST_READ:
+            _last_read.clear()
+        _last_read[len(with_pairs)] = read
     stats = read.stats.copy()
     if not stats.keys() >= _TORN_SET:
         _leave_out_torn(stats, lines)
@@ -138,15 +140,14 @@ def _told_apart(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     names = []
     times: dict[str, int] = {}  # how often each key was printed so far
     for line_keys in keys:
-        if any(map(times.__contains__, line_keys)) or len(set(line_keys)) < len(line_keys):
-            line_names = []
-            for key in line_keys:
-                times[key] = time = times.get(key, 0) + 1
-                line_names.append(key if time == 1 else f"{key}#{time}")
-            names.append(tuple(line_names))
-        else:
-            times.update(dict.fromkeys(line_keys, 1))
-            names.append(line_keys)
+        line_names = line_keys
+        for at, key in enumerate(line_keys):
+            if key in times:
+                times[key] = time = times[key] + 1
+                line_names = (*line_names[:at], f"{key}#{time}", *line_names[at + 1 :])
+            else:
+                times[key] = 1
+        names.append(line_names)
     return names
 
 

@@ -60,7 +60,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         """Show what is known already."""
         self.set_interval(self.TICK_S, self.request_flush)
         self.connection_changed()
-        self._flush_now()
+        self.flush_now()
 
     def on_screen_resume(self) -> None:
         """Catch up with what changed while another screen was on top."""
@@ -74,11 +74,12 @@ class LiveScreen(Screen[None], inherit_bindings=False):
             return
         wait = self._flushed_at + FLUSH_S - time.monotonic()
         if wait <= 0:
-            self._flush_now()
+            self.flush_now()
         else:
-            self._later = self.set_timer(wait, self._flush_now)
+            self._later = self.set_timer(wait, self.flush_now)
 
-    def _flush_now(self) -> None:
+    def flush_now(self) -> None:
+        """Flush without waiting."""
         self._later = None
         self._flushed_at = time.monotonic()
         if self.is_attached:
@@ -93,7 +94,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         """Make anew what holds colours of the old theme."""
         for table in self.query(LiveTable):
             table.forget()
-        self._flush_now()
+        self.flush_now()
         for widget in self.query("StatusBar, PaneTitle, KernelChart"):
             widget.refresh()
 

@@ -129,7 +129,7 @@ class NewRunScreen(Dialog[str]):
         fits = config.arch == self._trace.trace_gpu_arch
         count = self._counts.get(config.name, 0)
         if not fits:
-            note = Text(fmt.safe_text(f"the trace is {self._trace.trace_gpu_arch}"), track)
+            note = Text(fmt.safe_text(f"trace is {self._trace.trace_gpu_arch}"), track)
             taken, number = Text("  –", track), Text()
         else:
             note = Text(self._note(config.name), muted)

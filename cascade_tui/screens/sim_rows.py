@@ -15,30 +15,37 @@ from cascade_tui.kernel_names import short_name
 from cascade_tui.widgets.live_table import Column, Row
 from cascade_tui.widgets.paint import Variables, badge, bar, joined, paint, signature, sim_bar, spread
 
+_LIVE_ONLY = frozenset({"issued", "kernel", "eta"})
+"""Columns that say nothing once every sim has finished."""
+
 
 def sim_columns(sims: Sequence[SimSummary]) -> tuple[Column, ...]:
     """The columns, wide enough for the sims' configs."""
     config = max((len(sim.gpu_config) + sim.stand_in for sim in sims), default=10)
-    return (
+    finished = bool(sims) and all(sim.state in FINISHED for sim in sims)
+    columns = (
         Column("state", "state", 11, least=1),
-        Column("config", "config", min(24, max(9, config))),
-        Column("replica", "#", 2, priority=7, align="right"),
-        Column("progress", "kernels done", 16, grow=3, most=40),
+        Column("config", "config", min(24, max(9, config)), least=8),
+        Column("replica", "#", 2, priority=8, align="right"),
+        Column("progress", "kernels done", 16, grow=3, most=70 if finished else 40, least=10),
         Column("issued", "issued", 7, priority=5, align="right"),
         Column("kernel", "kernel", 11, priority=4, grow=2, most=30),
+        Column("simulated", "simulated", 9, priority=1 if finished else 9, align="right"),
         Column("ipc", "IPC", 6, priority=2, align="right"),
         Column("rate", "inst/s", 6, priority=6, align="right"),
-        Column("elapsed", "elapsed", 7, priority=8, align="right"),
+        Column("elapsed", "elapsed", 7, priority=7, align="right"),
         Column("eta", "ETA", 6, priority=3, align="right"),
     )
+    return tuple(column for column in columns if not (finished and column.id in _LIVE_ONLY))
 
 
-def sim_row(sim: SimSummary, now: datetime, variables: Variables) -> Row:
-    """One sim."""
+def sim_row(sim: SimSummary, simulated_ns: float | None, now: datetime, variables: Variables) -> Row:
+    """One sim, with the time its finished kernels take on the simulated GPU."""
     muted = paint(variables, "text-muted")
     running = sim.state in (SimState.RUNNING, SimState.LOST)
     kernel = short_name(sim.current_kernel) if sim.current_kernel and running else ""
     left = fmt.eta_of(sim, now)
+    whole = sim.state is SimState.SUCCEEDED
     return Row(
         sim.id,
         {
@@ -48,6 +55,7 @@ def sim_row(sim: SimSummary, now: datetime, variables: Variables) -> Row:
             "progress": partial(_progress, sim, variables),
             "issued": _number(fmt.issued_of(sim), variables, "secondary"),
             "kernel": _number(kernel or fmt.MISSING, variables),
+            "simulated": _number(fmt.nanoseconds(simulated_ns), variables, "" if whole else "text-muted"),
             "ipc": _number(fmt.ipc(sim.latest.gpu_tot_ipc), variables),
             "rate": _number(fmt.si(sim.latest.sim_rate_ips), variables),
             "elapsed": _number(fmt.duration(fmt.elapsed_of(sim, now)), variables),

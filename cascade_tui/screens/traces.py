@@ -220,7 +220,7 @@ def _kernel_row(kernel: KernelLaunch, most: int, variables: Variables) -> Row:
 
 def _share(instructions: int, most: int, variables: Variables, width: int) -> Text:
     """A kernel's instructions beside those of the trace's largest."""
-    return Text(DONE * round(instructions / most * width) if most else "", paint(variables, "secondary"))
+    return Text(DONE * round(instructions / most * width) if most else "", paint(variables, "faint"))
 
 
 def _no_traces(loaded: bool) -> str:

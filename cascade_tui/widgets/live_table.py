@@ -154,7 +154,12 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         self.clear(columns=True)
         self._shown = {}
         for column, width in self._fitted:
-            title = Text(column.title, justify=column.align, no_wrap=True, overflow="ellipsis")
+            title = Text(
+                column.title if len(column.title) <= width else "",
+                justify=column.align,
+                no_wrap=True,
+                overflow="ellipsis",
+            )
             self.add_column(title, width=width, key=column.id)
         self._flush()
 

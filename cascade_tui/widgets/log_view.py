@@ -172,8 +172,9 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         key = (number, self.app.theme, len(line))
         strip = self._strips.get(key)
         if strip is None:
-            text = safe_text(line)
-            strip = Strip(Text(text, self._style(text), no_wrap=True, end="").render(self.app.console))
+            text = Text(safe_text(line), no_wrap=True, end="")
+            text.stylize(self._style(text.plain))
+            strip = Strip(text.render(self.app.console))
             self._strips[key] = strip
         return strip
 

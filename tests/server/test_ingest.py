@@ -97,7 +97,8 @@ async def test_many_small_chunks_are_merged_into_frames(tmp_path: Path) -> None:
             await server.client.post_logs(sim.id, at, lines[at : at + 50])
         await check(server, sim, name)
     with sqlite3.connect(tmp_path / "cascade.db") as db:
-        chunks, stored = db.execute("SELECT count(*), sum(length(data)) FROM log_chunks").fetchone()
+        query = "SELECT count(*), sum(length(data)) FROM log_chunks WHERE sim_id = ?"
+        chunks, stored = db.execute(query, (sim.id,)).fetchone()
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
     assert chunks < 12

@@ -7,12 +7,21 @@ from collections.abc import Callable
 
 from textual.pilot import Pilot
 
+from cascade_tui.app import CascadeApp
+
+
+def app_of(pilot: Pilot[None]) -> CascadeApp:
+    """The app that a pilot flies."""
+    app = pilot.app
+    assert isinstance(app, CascadeApp)
+    return app
+
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool], *, limit_s: float = 20.0) -> None:
-    """Let app and server work until a condition holds."""
+    """Let app and server, which share the loop, work until a condition holds."""
     async with asyncio.timeout(limit_s):
         while not condition():
             await pilot.pause()
-            # Gives the server, which lives in the same loop, its turn.
-            await asyncio.sleep(0.005)
+            # A turn for sockets: `pause` waits for messages only.
+            await asyncio.sleep(0.002)
     await pilot.pause()

@@ -142,7 +142,10 @@ def test_warps_and_issues_joined_by_colons() -> None:
         "dual_issue_nums.WS0": 0,
         "dual_issue_nums.WS1": 0,
     }
-    assert block_stats([lines[0], "Stall:0\tW0_Idle:16xz: slow"]) == {}
+    again = [lines[0], "Stall:7\tW0_Idle:-8\tW0_Scoreboard:9\tW1:0\tW32:10"]
+    assert block_stats(again) == {"Stall": 7, "W0_Idle": -8, "W0_Scoreboard": 9, "W1": 0, "W32": 10}
+    for broken in ("W1:0xz: slow", "W1:0\tW32:1.5", "W1:0\tW32:5x", "W1:0\tW32:5 B/s", "W1:\tW32:5", "W1:0\tW32:1e5"):
+        assert block_stats([lines[0], f"Stall:0\tW0_Idle:16\tW0_Scoreboard:9\t{broken}"]) == {}
 
 
 @pytest.mark.parametrize("key", stats.TORN_KEYS)
