@@ -98,7 +98,7 @@ _ALL = (
     _action("app.palette", "ctrl+p", "Find an action by name", "Anywhere", "command_palette", hint="actions"),
     _action("app.traces", "t", "Go to the traces", "Anywhere", "goto('traces')"),
     _action("app.runs", "r", "Go to the runs", "Anywhere", "goto('runs')"),
-    _action("app.theme", "ctrl+t", "Change between the dark and the light theme", "Anywhere", "toggle_theme"),
+    _action("app.theme", "ctrl+t", "Dark or light theme", "Anywhere", "toggle_theme"),
     _action("app.quit", "q", "Leave; sims go on running", "Anywhere", "quit", hint="leave"),
     _action(
         "app.interrupt", "ctrl+c ctrl+q", "Copy the selected text, or leave", "Anywhere", "interrupt", priority=True

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 KERNELS_LIST = "kernelslist.g"
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
-_KERNEL_ID = re.compile(r"kernel-(\d+)")
-_MEMCPY = re.compile(r"MemcpyHtoD,(0x)?[0-9a-fA-F]{1,16},\d{1,19}")
+_KERNEL_ID = re.compile(r"kernel-([0-9]+)")
+_MEMCPY = re.compile(r"MemcpyHtoD,(0x)?[0-9a-fA-F]{1,16},[0-9]{1,19}")
 _CONFIG_FILE_OPTION = re.compile(r"^\s*-(?:inter_config_file|accelwattch_xml_file)\s+(\S+)", re.MULTILINE)
 _SHOWN = 3
 
@@ -61,8 +61,8 @@ def read_kernel_list(trace: Path) -> KernelList:
     except OSError as error:
         raise SourceError(f"{folder / KERNELS_LIST} can't be read: {error.strerror}.") from error
     commands: list[str] = []
-    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), start=1):
-        if command := _command(number, line.strip()):
+    for number, line in enumerate(raw.decode("utf-8", "replace").split("\n"), start=1):
+        if command := _command(number, line.rstrip(" \t\r")):
             commands.append(command)
     # Simulators of before 2024 abort on a list that ends in a copy, and without a kernel after it it changes nothing.
     while commands and commands[-1].startswith("Memcpy"):

@@ -176,8 +176,8 @@ class LogParser:
         self._give_up_endless_block(self.next_line)
         if self._block_line is not None:
             self._block_head += batch[max(self._block_line - self._batch_line, 0) :]
-        self._batch = []
-        return self._events
+        events, self._batch, self._events = self._events, [], []  # hold on to no lines but an open block's
+        return events
 
     # A stats block
 

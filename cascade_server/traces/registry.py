@@ -85,7 +85,8 @@ class TraceRegistry:
         gone = known.keys() - found.keys()
         if changed or gone:
             async with self._db.transaction() as db:
-                for trace in changed:
+                # The demo last, so that it is the newest: a first start opens on it.
+                for trace in sorted(changed, key=lambda trace: trace.demo):
                     await self._store(trace, db)
                 await traces.set_absent(db, gone)
         self._stored = found

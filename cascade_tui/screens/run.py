@@ -92,6 +92,7 @@ class RunScreen(PanedScreen):
         sims = data.sims
         self._headline.tell(headline(data.detail, sims, now, variables, self.size.width))
         self._notice.tell(notice_of(data.detail, sims))
+        self._notice.set_class(any(sim.stand_in for sim in sims), "-loud")
         self._sims.set_columns(sim_columns(sims))
         totals = data.totals_ns()
         self._sims.show([sim_row(sim, totals.get(sim.id), now, variables) for sim in sims])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -14,14 +14,20 @@ from cascade_tui import format as fmt
 from cascade_tui.widgets.live_table import Column, Row
 from cascade_tui.widgets.paint import Variables, badge, bar, paint
 
-RUN_COLUMNS = (
-    Column("state", "state", 11, least=1),
-    Column("id", "run", 16, priority=6),
-    Column("trace", "trace", 12, priority=1, grow=2, most=40),
-    Column("configs", "configs", 24, grow=3, most=60, least=8),
-    Column("sims", "sims finished", 13, priority=2, grow=1, most=26),
-    Column("age", "age", 4, priority=5, align="right"),
-)
+
+def run_columns(runs: Sequence[RunSummary], *, trace: bool = True) -> tuple[Column, ...]:
+    """The columns, wide enough for what the runs have; `trace`: whether to name each run's trace."""
+    names = max((len(run.trace_id) for run in runs), default=10)
+    configs = max((len(fmt.entries_of(run)) + 2 for run in runs), default=10)
+    columns = (
+        Column("state", "state", 11, least=1),
+        Column("id", "run", 16, priority=6),
+        Column("trace", "trace", min(28, max(10, names)), priority=3, grow=1, most=40),
+        Column("configs", "configs", min(46, max(12, configs)), grow=2, most=60, least=8),
+        Column("sims", "sims finished", 13, priority=2, grow=1, most=26),
+        Column("age", "age", 4, priority=5, align="right"),
+    )
+    return tuple(column for column in columns if trace or column.id != "trace")
 
 
 def run_row(run: RunSummary, variables: Variables, now: datetime) -> Row:

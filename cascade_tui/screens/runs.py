@@ -18,7 +18,7 @@ from cascade_tui.widgets.paint import Variables, joined, paint
 from cascade_tui.widgets.pane import Pane
 
 from .base import LiveScreen
-from .run_rows import RUN_COLUMNS, run_row
+from .run_rows import run_columns, run_row
 
 
 class RunsScreen(LiveScreen):
@@ -31,7 +31,7 @@ class RunsScreen(LiveScreen):
 
     def __init__(self) -> None:
         super().__init__("runs")
-        self._runs = LiveTable(RUN_COLUMNS, id="runs")
+        self._runs = LiveTable(run_columns([]), id="runs")
         self._detail = Line(id="detail")
 
     def compose_body(self) -> ComposeResult:
@@ -42,6 +42,7 @@ class RunsScreen(LiveScreen):
     def flush(self) -> None:
         """Show the runs."""
         store, variables = self.app.store, self.app.theme_variables
+        self._runs.set_columns(run_columns(store.runs))
         self._runs.show([run_row(run, variables, self.app.now()) for run in store.runs])
         pane = self.query_one(Pane)
         pane.title_line.tell(Text(str(len(store.runs)), paint(variables, "text-muted")))

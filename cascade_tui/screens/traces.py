@@ -22,7 +22,7 @@ from cascade_tui.widgets.paint import DONE, Variables, badge, joined, paint, sig
 from cascade_tui.widgets.pane import Pane
 
 from .base import PanedScreen
-from .run_rows import RUN_COLUMNS, run_row
+from .run_rows import run_columns, run_row
 
 
 def trace_columns(traces: Sequence[TraceSummary]) -> tuple[Column, ...]:
@@ -50,8 +50,6 @@ KERNEL_COLUMNS = (
     Column("share", "", 8, priority=2, grow=1, most=24),
 )
 
-TRACE_RUN_COLUMNS = tuple(column for column in RUN_COLUMNS if column.id != "trace")
-
 
 class TracesScreen(PanedScreen):
     """Traces on top; kernels and runs below."""
@@ -65,7 +63,7 @@ class TracesScreen(PanedScreen):
         super().__init__("traces")
         self._traces = LiveTable(trace_columns([]), id="traces")
         self._kernels = LiveTable(KERNEL_COLUMNS, id="kernels")
-        self._runs = LiveTable(TRACE_RUN_COLUMNS, id="trace-runs")
+        self._runs = LiveTable(run_columns([], trace=False), id="trace-runs")
         self._detail = Line(id="detail")
 
     def compose_body(self) -> ComposeResult:
@@ -118,6 +116,7 @@ class TracesScreen(PanedScreen):
         self._detail.tell(about(trace, variables) if trace else Text())
         most = max((kernel.instructions or 0 for kernel in kernels), default=0)
         self._kernels.show([_kernel_row(kernel, most, variables) for kernel in kernels])
+        self._runs.set_columns(run_columns(runs, trace=False))
         self._runs.show([run_row(run, variables, self.app.now()) for run in runs])
         self.pane(2).say(_no_kernels(trace) if trace and detail and not kernels else "")
         self.pane(3).say("No run of this trace yet." if trace and not runs and self.app.store.loaded else "")

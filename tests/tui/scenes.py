@@ -5,16 +5,18 @@ The tests compare them with `screenshots/<name>.svg`, which the README and the d
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textual.pilot import Pilot
 
 from cascade_server.contract.models import Heartbeat
-from cascade_server.contract.states import SimState
+from cascade_server.contract.states import RunState, SimState
 from cascade_tui import themes
 from cascade_tui.app import CascadeApp
 from cascade_tui.screens.base import LiveScreen
@@ -95,6 +97,13 @@ async def stand_in_run(server: Running) -> str:
     return run.id
 
 
+async def sample_is_there(server: Running) -> None:
+    """Wait for the sample run, which the server makes by itself, so that ids come in the same order each time."""
+    async with asyncio.timeout(20):
+        while not any(run.state is RunState.SUCCEEDED for run in await server.client.runs()):
+            await asyncio.sleep(0.005)
+
+
 # -- what is done ----------------------------------------------------------------------------
 
 
@@ -160,10 +169,12 @@ SCENES: Sequence[Scene] = (
 @asynccontextmanager
 async def playing(scene: Scene, folder: Path) -> AsyncIterator[Pilot[None]]:
     """Run a scene up to the moment of its picture."""
-    values = {"replay_log": folder / f"{scene.replay_log}.log"} if scene.replay_log else {}
-    for path in values.values():
-        path.write_text("")
+    values: dict[str, Any] = {}
+    if scene.replay_log:
+        values["replay_log"] = folder / f"{scene.replay_log}.log"
+        values["replay_log"].touch()
     async with running_server(folder / "data", **values) as server:
+        await sample_is_there(server)
         run_id = await scene.stage(server)
         app = CascadeApp(server.url, TOKEN, now=server.clock.wall)
         app.url = SHOWN_URL

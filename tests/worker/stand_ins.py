@@ -177,6 +177,6 @@ def make_trace(root: Path, *lines: str, kernels: int = 3) -> Path:
     listed = lines or ("MemcpyHtoD,0x00007f4000000000,64", *(f"kernel-{n}.traceg" for n in range(1, kernels + 1)))
     (folder / "kernelslist.g").write_text("\n".join(listed) + "\n")
     for name in listed:
-        if name.startswith("kernel") and "/" not in name:
+        if name.startswith("kernel") and "/" not in name and name.isprintable():
             (folder / name.strip()).write_text("-kernel name = k\n")
     return root

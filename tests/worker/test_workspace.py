@@ -25,6 +25,8 @@ HOSTILE = [
     "kernel-\u0661.traceg",
     "kernel-1.traceg>x",
     "kernel-1 2.traceg",
+    "kernel-1.traceg\x0brm",
+    "kernel-1.traceg\u2028rm",
 ]
 
 
