@@ -18,6 +18,7 @@ from .errors import StartError
 from .keys import CORE
 from .launchers import make_launcher
 from .middleware import json_errors
+from .routes.respond import conditional
 from .routes.table import add_routes
 from .services.core import Core, Tokens, make_core, random_id, utc_now
 from .services.dispatch import SimTokens
@@ -42,7 +43,7 @@ def make_app(
     Its start-up raises StartError with a sentence for the person who started it.
     """
     check_settings(settings)
-    app = web.Application(middlewares=[json_errors], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[json_errors, conditional], client_max_size=MAX_BODY_BYTES)
     add_routes(app)
 
     async def core_context(app: web.Application) -> AsyncIterator[None]:

@@ -59,6 +59,9 @@ MaxLocalSims = Annotated[int | None, _option("--max-local-sims", "Sims at once o
 HeartbeatTimeout = Annotated[
     float | None, _option("--heartbeat-timeout-s", "Seconds of silence after which a sim is lost.  [default: 60]")
 ]
+MaxFileBytes = Annotated[
+    int | None, _option("--max-file-bytes", "The largest output file a worker may store.  [default: 1 GiB]")
+]
 Samples = Annotated[
     bool | None, _option("--samples/--no-samples", "Show the bundled demo and samples.  [default: yes]")
 ]
@@ -82,6 +85,7 @@ def serve(
     launcher: LauncherName = None,
     max_local_sims: MaxLocalSims = None,
     heartbeat_timeout_s: HeartbeatTimeout = None,
+    max_file_bytes: MaxFileBytes = None,
     samples: Samples = None,
     public_url: PublicUrl = None,
     workspace: Workspace = None,

@@ -4,6 +4,7 @@ ServiceError             status, detail
 ├── NotFoundError        404
 ├── ConflictError        409
 ├── LogGapError          409 with next_seq
+├── TooLargeError        413
 ├── InvalidError         422
 ├── UnauthorizedError    401
 └── NotYetError          501
@@ -50,6 +51,12 @@ class LogGapError(ServiceError):
     def __init__(self, next_seq: int, seq: int) -> None:
         super().__init__(f"Lines are missing: this chunk begins at line {seq}, but line {next_seq} is next.")
         self.next_seq = next_seq
+
+
+class TooLargeError(ServiceError):
+    """More bytes than a setting allows."""
+
+    status = 413
 
 
 class InvalidError(ServiceError):

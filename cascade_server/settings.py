@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     heartbeat_timeout_s: float = Field(
         default=60.0, gt=0, description="Silence after which a sim counts as lost; after ten times that as failed."
     )
+    max_file_bytes: int = Field(
+        default=1 << 30, ge=1, description="The largest output file that a worker may store, in bytes."
+    )
     samples: bool = Field(default=True, description="Show the bundled demo trace, sample trace and sample run.")
     public_url: str | None = Field(default=None, description="The URL under which workers reach this server.")
 

@@ -160,11 +160,11 @@ SCREENS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "traces": (("app", "traces", "table"),),
     "runs": (("app", "runs", "table"),),
     "run": (("app", "run", "table"), ("app", "run", "log")),
-    "new_run": (("app", "new_run", "dialog_table"),),
+    "new_run": (("new_run", "dialog_table"),),
     "confirm": (("confirm",),),
     "help": (("help",),),
 }
-"""For each screen the sets of contexts that are alive together, by focused widget."""
+"""For each screen the sets of contexts that are alive together, by focused widget; dialogs shut the app's out."""
 
 _SHARED = {"dialog_table": ("table", frozenset({"table.open"}))}
 """Contexts that are another one without some actions: a dialog's list leaves Enter to its dialog."""

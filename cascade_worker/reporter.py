@@ -98,9 +98,13 @@ class Reporter:
                     return
                 continue
             try:
-                self._go_on_from(await self._post(chunk), chunk)
-                backoff.reset()
-                self._waiting_since = self._clock()
+                next_seq = await self._post(chunk)
+                self._go_on_from(next_seq, chunk)
+                if next_seq > chunk.seq:
+                    backoff.reset()
+                    self._waiting_since = self._clock()
+                else:
+                    await self._sleep(backoff.next())
             except CascadeError as error:
                 await self._wait(error, backoff)
                 if isinstance(error, Conflict) and error.next_seq is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
+import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +25,7 @@ EOF_GRACE_S = 1.0
 
 REAP_LIMIT_S = 10.0
 READ_BYTES = 64 << 10
-_PR_SET_PDEATHSIG = 1
+TETHER = Path(__file__).with_name("tether.py")
 
 
 class Simulator:
@@ -69,8 +70,12 @@ class Simulator:
             os.close(read_fd)
 
     async def _start(self, output: int) -> asyncio.subprocess.Process:
+        program = self._command[0]
+        if shutil.which(program, path=self._env.get("PATH", os.defpath)) is None:
+            raise SourceError(f"{program} could not be started: there is no such program.")
         try:
             return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(TETHER), str(os.getpid())),
                 *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -78,10 +83,9 @@ class Simulator:
                 cwd=self._cwd,
                 env=dict(self._env),
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
             )
         except OSError as error:
-            raise SourceError(f"{self._command[0]} could not be started: {error.strerror}.") from error
+            raise SourceError(f"{program} could not be started: {error.strerror}.") from error
 
     async def _follow(self, process: asyncio.subprocess.Process, reader: asyncio.Task[None]) -> int:
         ended = asyncio.create_task(process.wait())
@@ -141,21 +145,3 @@ async def _read(fd: int, sink: Sink) -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
-
-
-def _die_with_parent() -> Callable[[], None]:
-    """What the child does before it becomes the simulator: have the kernel kill it when the worker dies.
-
-    The setting survives exec, so it holds behind stdbuf too. The shells and decompressors that the simulator starts
-    do not get it: they end when the pipe to the simulator breaks.
-    """
-    # Found before the fork: the child may only make the call.
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    parent = os.getpid()
-
-    def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL.value, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(128 + signal.SIGKILL.value)  # it died before the call
-
-    return in_child

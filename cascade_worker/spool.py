@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -63,7 +64,9 @@ class Spool:
                 self.size += written
                 view = view[written:]
         except OSError as error:
-            raise SpoolError(f"The log under {self.path.parent} can't be written: {error.strerror}.") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            what = "The disk under {} is full." if full else f"The log under {{}} can't be written: {error.strerror}."
+            raise SpoolError(what.format(self.path.parent)) from error
 
     def read(self, seq: int, offset: int) -> Chunk | None:
         """The next whole lines, from line `seq` at byte `offset` on; None when there are none yet.

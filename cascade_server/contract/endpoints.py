@@ -138,6 +138,14 @@ _ALL = (
         errors=NO_RUN,
     ),
     Endpoint(
+        "run_accuracy",
+        "GET",
+        "/api/runs/{run_id}/accuracy",
+        "Addition: per config, how well simulated times agree with real hardware.",
+        response=m.RunAccuracy,
+        errors=NO_RUN,
+    ),
+    Endpoint(
         "run_step_timelines",
         "GET",
         "/api/runs/{run_id}/step-timelines",
@@ -182,6 +190,15 @@ _ALL = (
         auth=Auth.TOKEN_OR_QUERY,
     ),
     Endpoint(
+        "server_events",
+        "GET",
+        "/api/events",
+        "Addition: a snapshot of all runs and traces, then their changes as they happen; stays open.",
+        media_type="text/event-stream",
+        query=(Query("token", str, "The token; counts instead of the header."),),
+        auth=Auth.TOKEN_OR_QUERY,
+    ),
+    Endpoint(
         "sim_results",
         "GET",
         "/api/sims/{sim_id}/results",
@@ -189,6 +206,14 @@ _ALL = (
         response=m.SimResults,
         attachment="{sim_id}-results.json",
         errors=NO_SIM,
+    ),
+    Endpoint(
+        "sim_kernel",
+        "GET",
+        "/api/sims/{sim_id}/kernels/{kernel_index}",
+        "Addition: one kernel with all its statistics, each with this kernel's own share.",
+        response=m.KernelDetail,
+        errors={404: "No such sim, or it has not finished such a kernel."},
     ),
     Endpoint(
         "sim_log",
@@ -215,6 +240,14 @@ _ALL = (
         "One file a sim left, as a download.",
         media_type="application/octet-stream",
         errors={404: "No such sim or file."},
+    ),
+    Endpoint(
+        "openapi",
+        "GET",
+        "/api/openapi.json",
+        "Addition: this API as an OpenAPI 3.1 document.",
+        response=dict[str, Any],
+        auth=Auth.NONE,
     ),
     Endpoint(
         "heartbeat",

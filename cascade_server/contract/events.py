@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from .models import KernelStat, Model, RunDetail, SimSummary
+from .models import KernelStat, Model, RunDetail, RunSummary, SimSummary, TraceSummary
 
 
 class SnapshotEvent(Model):
@@ -42,6 +42,42 @@ class KernelEvent(Model):
     type: Literal["kernel"] = "kernel"
     stat: KernelStat = Field(description="With full `stats`.")
 
+
+class ServerSnapshotEvent(Model):
+    """Addition: all runs and traces, newest first; sent first and after a client fell behind."""
+
+    type: Literal["snapshot"] = "snapshot"
+    runs: list[RunSummary]
+    traces: list[TraceSummary]
+
+
+class RunChangedEvent(Model):
+    """Addition: a run is new or its state or counts changed; only the newest of a run may arrive."""
+
+    type: Literal["run"] = "run"
+    run: RunSummary
+
+
+class TraceChangedEvent(Model):
+    """Addition: a trace is new or changed; only the newest of a trace may arrive."""
+
+    type: Literal["trace"] = "trace"
+    trace: TraceSummary
+
+
+class TraceGoneEvent(Model):
+    """Addition: a trace's folder has gone."""
+
+    type: Literal["trace_gone"] = "trace_gone"
+    trace_id: str
+
+
+ServerEvent = Annotated[
+    ServerSnapshotEvent | RunChangedEvent | TraceChangedEvent | TraceGoneEvent, Field(discriminator="type")
+]
+SERVER_EVENT: TypeAdapter[ServerSnapshotEvent | RunChangedEvent | TraceChangedEvent | TraceGoneEvent] = TypeAdapter(
+    ServerEvent
+)
 
 RunEvent = Annotated[SnapshotEvent | SimEvent | LogEvent | KernelEvent, Field(discriminator="type")]
 RUN_EVENT: TypeAdapter[SnapshotEvent | SimEvent | LogEvent | KernelEvent] = TypeAdapter(RunEvent)

@@ -72,6 +72,12 @@ async def of_run(db: aiosqlite.Connection, run_id: str) -> list[KernelStat]:
     return [_stat(row) for row in rows]
 
 
+async def with_blocks(db: aiosqlite.Connection, sim_id: str) -> list[tuple[KernelStat, int, int]]:
+    """A sim's kernels in order without stats, each with its block's first line and line count in the log."""
+    rows = await db.execute_fetchall(_STAT.format("s.id = ?"), (sim_id,))
+    return [(_stat(row), row["first_line"], row["line_count"]) for row in rows]
+
+
 async def one(db: aiosqlite.Connection, sim_id: str, kernel_index: int) -> tuple[KernelStat, int, int] | None:
     """One kernel without stats, and its block's first line and line count in the log; None when not there."""
     cursor = await db.execute(_STAT.format("s.id = ? AND k.kernel_index = ?"), (sim_id, kernel_index))

@@ -10,6 +10,8 @@ from cascade_server.errors import InvalidError
 from cascade_server.keys import CORE
 from cascade_server.middleware import json_response, read_body, read_log_chunk
 
+from .respond import attachment, stream
+
 
 async def log(request: web.Request) -> web.StreamResponse:
     """GET /api/sims/{sim_id}/log, streamed."""
@@ -22,18 +24,14 @@ async def log(request: web.Request) -> web.StreamResponse:
         if not (tail.isascii() and tail.isdecimal() and len(tail) <= 18):
             raise InvalidError(f"tail must be a whole number of at least 0, not {tail[:40]!r}.")
         first = max(0, end - int(tail))
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": "text/plain; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{sim.id}.log"',
-            FIRST_LINE_HEADER: str(first),
-        }
-    )
-    await response.prepare(request)
-    async for raw in core.runs.log(sim.id, first, end):
-        await response.write(raw)
-    await response.write_eof()
-    return response
+    headers = {
+        "Content-Type": "text/plain; charset=utf-8",
+        FIRST_LINE_HEADER: str(first),
+        **attachment(f"{sim.id}.log"),
+    }
+    # Lines are only ever added: their number tells one state of the log from another.
+    tag = f"{sim.id}-{first}-{end}"
+    return await stream(request, core.runs.log(sim.id, first, end), tag=tag, headers=headers)
 
 
 async def heartbeat(request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
 from cascade_server.errors import NotYetError
 from cascade_server.middleware import Handler, guarded
 
-from . import events, health, runs, sims, traces
+from . import events, health, outputs, runs, sims, traces
 
 HANDLERS: Mapping[str, Handler] = {
     "health": health.health,
@@ -23,7 +23,13 @@ HANDLERS: Mapping[str, Handler] = {
     "cancel_run": runs.cancel,
     "run_kernels": runs.kernels,
     "run_events": events.run_events,
+    "run_step_timelines": outputs.step_timelines,
+    "run_files": outputs.run_files,
     "sim_log": sims.log,
+    "sim_files": outputs.sim_files,
+    "sim_file": outputs.sim_file,
+    "post_step_timeline": outputs.post_step_timeline,
+    "put_file": outputs.put_file,
     "heartbeat": sims.heartbeat,
     "post_logs": sims.post_logs,
 }

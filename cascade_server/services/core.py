@@ -18,6 +18,7 @@ from .bus import Bus
 from .dispatch import Dispatcher, SimTokens
 from .ingest import Ingest
 from .lifecycle import Lifecycle
+from .outputs import Outputs
 from .runs import Runs
 
 
@@ -41,6 +42,7 @@ class Core:
     lifecycle: Lifecycle
     ingest: Ingest
     runs: Runs
+    outputs: Outputs
     registry: TraceRegistry
     dispatcher: Dispatcher
 
@@ -81,6 +83,7 @@ def make_core(
         lifecycle=lifecycle,
         ingest=ingest,
         runs=Runs(db, settings, configs, now=now, new_id=new_id),
+        outputs=Outputs(db, settings.data_dir / "files", max_bytes=settings.max_file_bytes, now=now),
         registry=TraceRegistry(db, settings, now=now),
         dispatcher=dispatcher,
     )

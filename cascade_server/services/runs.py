@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 
+from cascade_server.configs.tested import TESTED_CONFIGS
 from cascade_server.contract.events import SnapshotEvent
 from cascade_server.contract.models import (
     GpuConfig,
@@ -14,6 +15,7 @@ from cascade_server.contract.models import (
     RunEntry,
     RunSummary,
     SimSummary,
+    TraceDetail,
     TraceSummary,
 )
 from cascade_server.contract.states import TraceState
@@ -23,6 +25,8 @@ from cascade_server.errors import ConflictError, InvalidError, NotFoundError
 from cascade_server.settings import Settings
 
 from . import replay
+
+_TESTED = {config.name: config for config in TESTED_CONFIGS}
 
 SAMPLE_NOTICE = "A bundled sample: real Accel-Sim results, recorded earlier."
 
@@ -79,7 +83,7 @@ class Runs:
             replicas: dict[str, int] = {}
             for entry in entries:
                 recording = chosen[entry.gpu_config]
-                config = self._configs[entry.gpu_config]
+                config = self.config(entry.gpu_config)
                 for _ in range(entry.count):
                     # A config named twice goes on counting: (config, replica) is unique in a run.
                     replica = replicas.get(config.name, 0)
@@ -142,6 +146,19 @@ class Runs:
 
     def _shown(self, run: RunSummary) -> bool:
         return self._settings.samples or not run.sample
+
+    async def trace_of(self, trace_id: str) -> TraceDetail:
+        """The trace that a run refers to, even when its folder is gone."""
+        async with self._db.read() as db:
+            row = await traces.get(db, trace_id, also_absent=True)
+        if row is None:
+            raise NotFoundError(f"There is no trace {trace_id!r}.")
+        return row.detail
+
+    def config(self, name: str) -> GpuConfig:
+        """A GPU config; one that is gone has arch `unknown` and clock 0."""
+        known = self._configs.get(name) or _TESTED.get(name)
+        return known or GpuConfig(name=name, arch="unknown", core_clock_mhz=0)
 
     # -- logs --------------------------------------------------------------------------------
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 4 << 20
+MAX_DEPTH = 100
+"""The server's own answers can't nest deeper than about 250."""
+
 DEFAULT_ARCH = "sm_90"
 
 
 @dataclass(frozen=True, slots=True)
 class TraceMetadata:
-    """What the server uses of it; `raw` keeps every key. A value of a wrong type counts as missing."""
+    """What the server uses of it; `raw` keeps every key. A value of a wrong type counts as missing.
+
+    `status` is in lower case.
+    """
 
     status: str | None = None
     error: str | None = None
@@ -30,31 +36,62 @@ class TraceMetadata:
     raw: dict[str, Any] = field(default_factory=dict)
 
 
-def read_metadata(path: Path) -> TraceMetadata | str:
-    """The metadata, or the reason why it can't be read (yet). Raises FileNotFoundError alone."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        return f"metadata.json can't be read: {error.strerror}"
+def parse_metadata(data: bytes) -> TraceMetadata | str:
+    """The metadata, or one sentence why it can't be used (yet). Never raises.
+
+    Numbers that JSON has no word for (NaN, Infinity, 1e999) are kept as their text, characters that UTF-8 has no
+    code for become `?`.
+    """
     if len(data) > MAX_BYTES:
-        return f"metadata.json is larger than {MAX_BYTES >> 20} MiB"
+        return f"metadata.json is larger than {MAX_BYTES >> 20} MiB."
     try:
-        raw = json.loads(data.decode("utf-8"), parse_constant=str)
-        # What can't be sent again as JSON is no metadata: lone surrogates, numbers beyond a float.
-        json.dumps(raw, allow_nan=False, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        return f"metadata.json is no valid JSON ({error})"
-    if not isinstance(raw, dict):
-        return "metadata.json holds no object"
-    return _typed(raw)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "metadata.json is not UTF-8 text (or not whole yet)."
+    try:
+        raw = _load(text)
+        if _depth(raw) > MAX_DEPTH:
+            return f"metadata.json nests deeper than {MAX_DEPTH} levels."
+        if "\\u" in text:
+            raw = _load(json.dumps(raw, ensure_ascii=False).encode("utf-8", "replace").decode())
+    except RecursionError:
+        return f"metadata.json nests deeper than {MAX_DEPTH} levels."
+    except ValueError as error:
+        return f"metadata.json is not valid JSON (or not whole yet): {error}."
+    return _typed(raw) if isinstance(raw, dict) else "metadata.json holds no JSON object."
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, parse_constant=str, parse_float=_finite)
+
+
+def _finite(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _depth(value: object) -> int:
+    """Levels of objects and lists; stops counting one past MAX_DEPTH. Without recursion, which has its own limit."""
+    depth = 0
+    level = [value]
+    while depth <= MAX_DEPTH:
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        if not any(isinstance(item, dict | list) for item in level):
+            break
+        depth += 1
+        level = below
+    return depth
 
 
 def _typed(raw: dict[str, Any]) -> TraceMetadata:
+    status = _text(raw.get("status"))
     return TraceMetadata(
-        status=_text(raw.get("status")),
+        status=status.strip().lower() if status else None,
         error=_text(raw.get("error")),
         model=_text(raw.get("model")),
         layers=_texts(raw.get("layers")),
@@ -71,12 +108,14 @@ def _typed(raw: dict[str, Any]) -> TraceMetadata:
 
 
 def _text(value: object) -> str | None:
-    if isinstance(value, bool):
-        return None
-    return str(value) if isinstance(value, str | int | float) and value != "" else None
+    return value if isinstance(value, str) and value else None
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(text for item in value if (text := _text(item)) is not None)
+    """A list of texts; numbers become text (layers are often given as 0, 1, 2), and one value alone is a list of one."""
+    items = value if isinstance(value, list) else [value]
+    return tuple(
+        str(item)
+        for item in items
+        if (isinstance(item, str) and item) or (isinstance(item, int | float) and not isinstance(item, bool))
+    )

@@ -1,7 +1,8 @@
 """Traces as folders in a folder.
 
-A trace is a folder with files in it, its name the trace's id. Only names and sizes of kernel files are looked at, so a
+A trace is a folder with files in it, its name the trace's id. Of kernel files only names and sizes are looked at, so a
 folder of 60 GB is read in no time; small files (metadata, lists, statistics) are read again only when they changed.
+Only files in the folder itself and in its `traces` belong to the trace.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,29 +19,39 @@ from cascade_server.contract.models import TRACE_ID, KernelLaunch, TraceDetail
 from cascade_server.contract.states import TraceState
 
 from .adopted import arch_of_first_kernel
-from .kernelslist import KernelsList, parse_kernelslist
-from .metadata import TraceMetadata, read_metadata
+from .folder import LIST_FOLDER, Folder, is_inside, list_folder
+from .kernelslist import KernelsList, list_problem, parse_kernelslist
+from .metadata import MAX_BYTES, TraceMetadata, parse_metadata
 from .stats_ctx import parse_stats
 
 log = logging.getLogger(__name__)
 
 MAX_TEXT_BYTES = 64 << 20
-LIST_PLACES = ("traces/kernelslist.g", "kernelslist.g")
+"""Of a list or a statistics file: far above 100,000 kernels."""
 
-Files = Mapping[str, tuple[int, int]]
-"""Of each file, by its path below the trace's folder: size in bytes, mtime in ns."""
+METADATA = "metadata.json"
+LIST = "kernelslist.g"
+_STATS = re.compile(r"stats(?:_(ctx_0x[0-9a-fA-F]+))?(?:\.csv)?")
+_KERNEL_FILE = re.compile(r"(?:traces/)?(kernel-[0-9]+.*)\.trace([gz]?)(?:\.xz)?")
+_MAX_COMPLAINTS = 1000
+_complained: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class TraceScan:
-    """What a folder says of its trace."""
+    """What a folder says of its trace.
+
+    `metadata` is None when there is no metadata.json or it can't be read. `kernel_count` is the number of listed
+    kernels, or of kernel files seen while there is no list to go by. `bytes` is the size of all files. `fingerprint`
+    stands for all names, sizes and mtimes.
+    """
 
     id: str
     path: Path
     state: TraceState
     error: str | None
-    metadata: TraceMetadata
-    has_metadata: bool
+    metadata: TraceMetadata | None = field(repr=False)
+    trace_gpu_arch: str
     kernel_count: int
     bytes: int
     has_real_timing: bool
@@ -49,11 +59,11 @@ class TraceScan:
     sample: bool
     demo: bool
     kernels: tuple[KernelLaunch, ...] = field(repr=False)
-    files: Files = field(repr=False)
+    fingerprint: bytes = field(repr=False)
 
     def detail(self, created_at: datetime, updated_at: datetime) -> TraceDetail:
         """As it is sent."""
-        known = self.metadata
+        known = self.metadata or TraceMetadata()
         return TraceDetail(
             id=self.id,
             state=self.state,
@@ -63,7 +73,7 @@ class TraceScan:
             model=known.model,
             layers=list(known.layers),
             source_gpu=known.gpu,
-            trace_gpu_arch=known.trace_gpu_arch,
+            trace_gpu_arch=self.trace_gpu_arch,
             suggested_sim_config=known.suggested_sim_config,
             real_gpu_config=known.real_gpu_config,
             sample_sim_configs=list(known.sample_sim_configs),
@@ -74,168 +84,215 @@ class TraceScan:
             has_step_timeline=self.has_step_timeline,
             sample=self.sample,
             demo=self.demo,
-            metadata=known.raw if self.has_metadata else None,
+            metadata=self.metadata.raw if self.metadata else None,
             kernels=list(self.kernels),
         )
 
 
-def scan(root: Path, *, previous: Mapping[str, TraceScan], bundled: bool = False) -> dict[str, TraceScan]:
-    """Look at every folder of `root`; `previous` is the last result, whose unchanged traces are taken over.
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    state: TraceState
+    error: str | None = None
+    listed: KernelsList | None = None
 
-    `bundled` folders may mark themselves as `sample` or `demo` in their metadata. Raises OSError when the root itself
+
+def scan(root: Path, *, previous: Mapping[str, TraceScan] | None = None, bundled: bool = False) -> dict[str, TraceScan]:
+    """Look once at every folder of `root`, and give the traces by id.
+
+    `previous` is the last result: traces unchanged since are taken over, and whether files still arrive is seen by
+    it. Folders of the `bundled` root may mark themselves as `sample` or `demo` in their metadata. A folder whose name
+    can't be an id, or that links out of the root, is skipped and logged once. Raises OSError when the root itself
     can't be read; anything wrong within a folder is that trace's error.
     """
+    previous = previous or {}
+    real_root = os.path.realpath(root)
     found: dict[str, TraceScan] = {}
     with os.scandir(root) as entries:
-        folders = sorted(entry.name for entry in entries if _is_folder(entry))
-    for name in folders:
-        if not re.fullmatch(TRACE_ID, name):
-            continue
-        files = _files(root / name)
-        if not files:
-            continue
+        names = sorted(entry.name for entry in entries if _is_candidate(entry, real_root))
+    for name in names:
         old = previous.get(name)
-        if old is not None and old.files == files and old.state is not TraceState.UPLOADING:
+        try:
+            folder = list_folder(root / name, real_root)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            found[name] = _unreadable(root / name, old, error)
+            continue
+        if not folder.sizes and not folder.outside:
+            continue
+        still = old is not None and old.fingerprint == folder.fingerprint
+        if old is not None and still and old.state is not TraceState.UPLOADING:
             found[name] = old
         else:
-            found[name] = _look(root / name, files, old, bundled=bundled)
+            found[name] = _look(folder, still=still, bundled=bundled)
     return found
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_candidate(entry: os.DirEntry[str], real_root: str) -> bool:
     try:
-        return not entry.name.startswith(".") and entry.is_dir()
+        if entry.name.startswith(".") or not entry.is_dir():
+            return False
+        if not re.fullmatch(TRACE_ID, entry.name):
+            _complain(entry.path, "a trace's name may hold only letters, digits, '.', '_' and '-', 128 at most")
+            return False
+        if entry.is_symlink() and not is_inside(Path(entry.path), real_root):
+            _complain(entry.path, "it is a link that leads out of the folder of traces")
+            return False
     except OSError:
         return False
+    return True
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """Regular files in the folder and in its `traces`; links to elsewhere are followed, as users link large traces."""
-    found: dict[str, tuple[int, int]] = {}
-    for prefix in ("", "traces/"):
-        try:
-            with os.scandir(folder / prefix) as entries:
-                for entry in entries:
-                    try:
-                        info = entry.stat()
-                    except OSError:
-                        continue  # vanished, or a link to nowhere
-                    if stat.S_ISREG(info.st_mode):
-                        found[prefix + entry.name] = (info.st_size, info.st_mtime_ns)
-        except OSError:
-            continue
-    return found
+def _complain(path: str, reason: str) -> None:
+    """Log once a folder, not every two seconds."""
+    if path not in _complained and len(_complained) < _MAX_COMPLAINTS:
+        _complained.add(path)
+        log.warning("folder %r is not taken as a trace: %s", path, reason)
 
 
-def _look(folder: Path, files: Files, old: TraceScan | None, *, bundled: bool) -> TraceScan:
-    metadata: TraceMetadata | str | None
-    try:
-        metadata = read_metadata(folder / "metadata.json") if "metadata.json" in files else None
-    except FileNotFoundError:
-        metadata = None
-    known = metadata if isinstance(metadata, TraceMetadata) else TraceMetadata()
-    sample = bundled and known.sample
-    place = next((place for place in LIST_PLACES if place in files), None)
-    if metadata is None and place is not None:
-        known = _adopted(folder, place, files)
-        # No metadata will say when all is there: the files must have been still for two looks.
-        metadata = known if old is not None and old.files == files else None
-    state, error, listed = _judge(folder, files, metadata, place, sample=sample)
-    kernels = _kernels(folder, files, listed) if state is TraceState.READY and listed else ()
+def _unreadable(path: Path, old: TraceScan | None, error: OSError) -> TraceScan:
+    if old is not None and old.state is TraceState.FAILED and not old.fingerprint:
+        return old
     return TraceScan(
-        id=folder.name,
-        path=folder,
-        state=state,
-        error=error,
-        metadata=known,
-        has_metadata="metadata.json" in files,
-        kernel_count=len(listed.kernels) if listed else sum(1 for name in files if _is_kernel(name)),
-        bytes=sum(size for size, _ in files.values()),
-        has_real_timing="real_timing.json" in files,
-        has_step_timeline="corrected_timeline.json" in files and "kernel_mapping.json" in files,
-        sample=sample,
-        demo=bundled and known.demo,
-        kernels=kernels,
-        files=files,
+        id=path.name,
+        path=path,
+        state=TraceState.FAILED,
+        error=f"The folder can't be read: {error.strerror}.",
+        metadata=None,
+        trace_gpu_arch=TraceMetadata().trace_gpu_arch,
+        kernel_count=0,
+        bytes=0,
+        has_real_timing=False,
+        has_step_timeline=False,
+        sample=False,
+        demo=False,
+        kernels=(),
+        fingerprint=b"",
     )
+
+
+def _look(folder: Folder, *, still: bool, bundled: bool) -> TraceScan:
+    read = _metadata(folder)
+    metadata = read if isinstance(read, TraceMetadata) else None
+    sample = bundled and metadata is not None and metadata.sample
+    place = next((place for place in (LIST_FOLDER + LIST, LIST) if place in folder.sizes), None)
+    verdict = _judge(folder, read, place, still=still, sample=sample)
+    listed = verdict.listed
+    arch = metadata.trace_gpu_arch if metadata else None
+    if arch is None and place is not None and listed is not None:
+        arch = arch_of_first_kernel(folder, place.removesuffix(LIST), listed)
+    ready = verdict.state is TraceState.READY
+    return TraceScan(
+        id=folder.path.name,
+        path=folder.path,
+        state=verdict.state,
+        error=verdict.error,
+        metadata=metadata,
+        trace_gpu_arch=arch or TraceMetadata().trace_gpu_arch,
+        kernel_count=_kernel_files(folder) if listed is None else len(listed.kernels),
+        bytes=sum(folder.sizes.values()),
+        has_real_timing="real_timing.json" in folder.sizes,
+        has_step_timeline="corrected_timeline.json" in folder.sizes and "kernel_mapping.json" in folder.sizes,
+        sample=sample,
+        demo=bundled and metadata is not None and metadata.demo,
+        kernels=_kernels(folder, place, listed) if ready and place and listed else (),
+        fingerprint=folder.fingerprint,
+    )
+
+
+def _metadata(folder: Folder) -> TraceMetadata | str | None:
+    """The metadata, why it can't be read, or None when there is none."""
+    if METADATA not in folder.sizes:
+        return None
+    try:
+        return parse_metadata(folder.read(METADATA, MAX_BYTES + 1))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{METADATA} can't be read: {error.strerror}."
 
 
 def _judge(
-    folder: Path, files: Files, metadata: TraceMetadata | str | None, place: str | None, *, sample: bool
-) -> tuple[TraceState, str | None, KernelsList | None]:
-    if metadata is None or isinstance(metadata, str):
-        return TraceState.UPLOADING, metadata, None
-    if metadata.status == "failed":
-        return TraceState.FAILED, metadata.error or "metadata.json says that the trace failed.", None
-    if metadata.status == "uploading" or (metadata.status is None and place is None):
-        return TraceState.UPLOADING, None, None
+    folder: Folder, metadata: TraceMetadata | str | None, place: str | None, *, still: bool, sample: bool
+) -> _Verdict:
+    """The trace's state.
+
+    Only the status `complete` says that all files are there. Where no status (or an unknown one) says so, a
+    kernelslist.g is taken as the last thing written, and the files must have been still for two scans.
+    """
+    for name in (METADATA, LIST_FOLDER.rstrip("/"), LIST_FOLDER + LIST, LIST):
+        if name in folder.outside:
+            return _Verdict(TraceState.FAILED, f"{name} is a link that leads out of the folder of traces.")
+    if isinstance(metadata, str):
+        return _Verdict(TraceState.UPLOADING, metadata)
+    status = metadata.status if metadata else None
+    if metadata and status == "failed":
+        return _Verdict(TraceState.FAILED, metadata.error or f"{METADATA} says that tracing failed, and not why.")
+    if status == "uploading":
+        return _Verdict(TraceState.UPLOADING)
+    if place is None and status == "complete":
+        return _Verdict(TraceState.FAILED, _not_processed(folder))
     if place is None:
-        return TraceState.FAILED, _not_processed(files), None
-    text = _read_text(folder / place)
+        # A profiler pauses between kernels, so silence alone is no failure; still, say what is missing.
+        hint = _not_processed(folder) if still and _has_raw_list(folder) else None
+        return _Verdict(TraceState.UPLOADING, hint)
+    if status != "complete" and not still:
+        return _Verdict(TraceState.UPLOADING)
+    return _judge_list(folder, place, sample=sample)
+
+
+def _judge_list(folder: Folder, place: str, *, sample: bool) -> _Verdict:
+    text = _text(folder, place)
     if text is None:
-        return TraceState.FAILED, f"{place} can't be read.", None
+        return _Verdict(TraceState.FAILED, f"{place} can't be read, or is larger than {MAX_TEXT_BYTES >> 20} MiB.")
     listed = parse_kernelslist(text)
-    error = _list_error(listed, files, place, sample=sample)
-    return (TraceState.FAILED if error else TraceState.READY), error, listed
+    sizes, outside = folder.beside(place)
+    if sample:
+        # A sample has results only, no kernel files.
+        sizes = {kernel.file: 1 for kernel in listed.kernels}
+    error = list_problem(listed, sizes, outside)
+    return _Verdict(TraceState.FAILED if error else TraceState.READY, error, listed)
 
 
-def _not_processed(files: Files) -> str:
-    raw = sum(1 for name in files if re.search(r"kernel-\d+.*\.trace(\.xz)?$", name))
-    what = f"{raw} raw kernel traces and no kernelslist.g" if raw else "no kernelslist.g"
+def _has_raw_list(folder: Folder) -> bool:
+    return any(re.fullmatch(r"(traces/)?kernelslist(_ctx_0x[0-9a-fA-F]+)?", name) for name in folder.sizes)
+
+
+def _not_processed(folder: Folder) -> str:
+    raw = len({name for name in folder.sizes if (found := _KERNEL_FILE.fullmatch(name)) and not found[2]})
+    what = f"{raw} raw kernel trace{'s' if raw != 1 else ''}, but no kernelslist.g" if raw else "no kernelslist.g"
     return (
-        f"The trace is not post-processed: there are {what}. Run Accel-Sim's post-traces-processing on the folder "
-        "traces, then it becomes ready by itself."
+        f"The trace is not post-processed: there is {what}. Run Accel-Sim's post-traces-processing on this folder; "
+        "the trace becomes ready by itself."
     )
 
 
-def _list_error(listed: KernelsList, files: Files, place: str, *, sample: bool) -> str | None:
-    if listed.unsafe:
-        return (
-            f"{place} names {listed.unsafe[0]!r}: only letters, digits, '.', '_' and '-' are allowed, since the "
-            "simulator hands these names to a shell."
-        )
-    if not listed.kernels:
-        return f"{place} names no kernel."
-    prefix = place.removesuffix("kernelslist.g")
-    missing = [k.file for k in listed.kernels if prefix + k.file not in files]
-    if not missing or sample:
-        return None
-    first = missing[0]
-    other = next((first + end for end in (".xz", ".gz", ".zst") if prefix + first + end in files), None)
-    hint = f" ({other} is there: was it compressed after the list was written?)" if other else ""
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return f"{place} lists {first}{more}, which is not in the folder{hint}."
+def _kernel_files(folder: Folder) -> int:
+    """Kernels that have a file, counting one that lies there both raw and processed once."""
+    return len({found[1] for name in folder.sizes if (found := _KERNEL_FILE.fullmatch(name))})
 
 
-def _kernels(folder: Path, files: Files, listed: KernelsList) -> tuple[KernelLaunch, ...]:
-    names = sorted(name for name in files if re.fullmatch(r"(traces/)?(stats_ctx_\w+|stats(_ctx_\w+)?\.csv)", name))
+def _kernels(folder: Folder, place: str, listed: KernelsList) -> tuple[KernelLaunch, ...]:
+    """The listed kernels that a statistics file beside the list describes, by id.
+
+    Several contexts may have been traced while one is listed: ids repeat among them, so only the statistics of a
+    listed context count.
+    """
+    contexts = {kernel.context for kernel in listed.kernels} - {None}
     rows: dict[int, KernelLaunch] = {}
-    contexts = {match[0] for k in listed.kernels if (match := re.search(r"ctx_0x[0-9a-f]+", k.file))}
-    for name in names:
-        # With several contexts, only the rows of the one that is listed.
-        if contexts and "ctx_" in name and not any(context in name for context in contexts):
+    for name in sorted(folder.beside(place)[0]):
+        found = _STATS.fullmatch(name)
+        if found is None or (contexts and found[1] is not None and found[1] not in contexts):
             continue
-        for row in parse_stats(_read_text(folder / name) or ""):
+        for row in parse_stats(_text(folder, place.removesuffix(LIST) + name) or ""):
             rows.setdefault(row.kernel_id, row)
-    ids = {k.kernel_id for k in listed.kernels}
+    ids = {kernel.kernel_id for kernel in listed.kernels}
     return tuple(rows[kernel_id] for kernel_id in sorted(rows) if kernel_id in ids)
 
 
-def _adopted(folder: Path, place: str, files: Files) -> TraceMetadata:
-    listed = parse_kernelslist(_read_text(folder / place) or "")
-    prefix = place.removesuffix("kernelslist.g")
-    first = next((k.file for k in listed.kernels if prefix + k.file in files and k.file not in listed.unsafe), None)
-    arch = arch_of_first_kernel(folder / (prefix + first)) if first is not None else None
-    return TraceMetadata(status="complete") if arch is None else TraceMetadata(status="complete", trace_gpu_arch=arch)
-
-
-def _is_kernel(name: str) -> bool:
-    return re.search(r"(^|/)kernel-\d+.*\.trace[gz]?(\.xz)?$", name) is not None
-
-
-def _read_text(path: Path) -> str | None:
+def _text(folder: Folder, name: str) -> str | None:
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
+        data = folder.read(name, MAX_TEXT_BYTES + 1)
     except OSError:
         return None
+    return None if len(data) > MAX_TEXT_BYTES else data.decode("utf-8", "replace")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from cascade_server.contract.models import INT64_MAX, KernelLaunch
 
-_FIRST = re.compile(r"kernel-(\d{1,18})\b.*")
+from .kernelslist import kernel_id_of
+
 _NUMBERS = 8  # grid x, y, z, blocks, block x, y, z, threads
-_COUNTS = 2  # total_insts, total_reported_insts
+_MAX_COUNTS = 2  # total_insts, total_reported_insts
 
 
 def parse_stats(text: str) -> list[KernelLaunch]:
     """Read the rows, by kernel id; a row that can't be read is left out, and the first of an id counts. Never raises.
 
     A row is `kernel-1-ctx_0x….trace.xz, <mangled name>, grid x, y, z, #blocks, block x, y, z, #threads, insts,insts`;
-    one of a kernel that was cut short ends after `#threads, `. A name may hold commas, so cells
-    are counted from the right.
+    the one of a kernel that was cut short ends after `#threads, ` and gives no instructions. Instructions are warp
+    instructions. `#threads` is a block's in some versions and the grid's in others, so it is not used.
     """
     found: dict[int, KernelLaunch] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         kernel = _row(line)
         if kernel is not None:
             found.setdefault(kernel.kernel_id, kernel)
@@ -28,25 +29,49 @@ def parse_stats(text: str) -> list[KernelLaunch]:
 
 def _row(line: str) -> KernelLaunch | None:
     cells = [cell.strip() for cell in line.split(",")]
-    match = _FIRST.fullmatch(cells[0])
-    if match is None:
+    kernel_id = kernel_id_of(cells[0])
+    if kernel_id is None:
         return None
-    if cells[-1] == "":
-        numbers, counts = cells[-1 - _NUMBERS : -1], []
-        name = cells[1 : -1 - _NUMBERS]
-    else:
-        numbers, counts = cells[-_NUMBERS - _COUNTS : -_COUNTS], cells[-_COUNTS:]
-        name = cells[1 : -_NUMBERS - _COUNTS]
-    if len(numbers) != _NUMBERS or not name or not all(_is_count(cell) for cell in numbers):
+    while cells[-1] == "":
+        cells.pop()
+    counts = _counts(cells)
+    if counts is None:
         return None
-    grid_x, grid_y, grid_z, _, block_x, block_y, block_z, _ = (int(cell) for cell in numbers)
+    end = len(cells) - counts
+    grid_x, grid_y, grid_z, _, block_x, block_y, block_z, _ = (int(cell) for cell in cells[end - _NUMBERS : end])
+    # A lone surrogate can't be sent on.
+    name = ",".join(cells[1 : end - _NUMBERS]).encode("utf-8", "replace").decode()
     return KernelLaunch(
-        kernel_id=int(match[1]),
-        name=",".join(name),
+        kernel_id=kernel_id,
+        name=name,
         grid=(grid_x, grid_y, grid_z),
         block=(block_x, block_y, block_z),
-        instructions=int(counts[0]) if counts and _is_count(counts[0]) else None,
+        instructions=int(cells[end]) if counts and _is_count(cells[end]) else None,
     )
+
+
+def _counts(cells: Sequence[str]) -> int | None:
+    """How many cells stand behind `#threads`: 0 (cut short), 1 or 2; None when it is no row.
+
+    With a plain name the number of cells tells. A name with commas in it (not a mangled one, yet nothing forbids it)
+    moves the cells, so then the grid must multiply up to `#blocks`.
+    """
+    plain = len(cells) - 2 - _NUMBERS
+    if 0 <= plain <= _MAX_COUNTS and _numbers(cells, plain) is not None:
+        return plain
+    for counts in range(_MAX_COUNTS, -1, -1):
+        numbers = _numbers(cells, counts)
+        if numbers is not None and numbers[0] * numbers[1] * numbers[2] == numbers[3]:
+            return counts
+    return None
+
+
+def _numbers(cells: Sequence[str], counts: int) -> list[int] | None:
+    end = len(cells) - counts
+    if end < 2 + _NUMBERS:
+        return None
+    numbers = cells[end - _NUMBERS : end]
+    return [int(cell) for cell in numbers] if all(_is_count(cell) for cell in numbers) else None
 
 
 def _is_count(cell: str) -> bool:

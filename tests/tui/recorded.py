@@ -88,9 +88,9 @@ def cut(recording: str, kernels: int, blocks: int) -> list[str]:
     for line in recording_lines(recording):
         launched += line.startswith("launching kernel name:")
         issued += launched == kernels + 1 and line.startswith("thread block =")
-        if launched > kernels + 1 or issued > blocks:
-            break
         out.append(line)
+        if launched == kernels + 1 and issued == blocks:
+            break
     return out
 
 

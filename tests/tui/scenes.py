@@ -168,7 +168,7 @@ SCENES: Sequence[Scene] = (
 
 @asynccontextmanager
 async def playing(scene: Scene, folder: Path) -> AsyncIterator[Pilot[None]]:
-    """Run a scene up to the moment of its picture."""
+    """Run a scene up to its picture."""
     values: dict[str, Any] = {}
     if scene.replay_log:
         values["replay_log"] = folder / f"{scene.replay_log}.log"
@@ -182,23 +182,27 @@ async def playing(scene: Scene, folder: Path) -> AsyncIterator[Pilot[None]]:
             app.theme = scene.theme
             await until(pilot, lambda: app.sync.connection.link is Link.LIVE and len(app.store.runs) > bool(run_id))
             await scene.act(pilot, run_id)
-            await settle(pilot)
             yield pilot
 
 
-async def settle(pilot: Pilot[None]) -> None:
-    """Show the store as it is, without waiting for the next flush."""
-    for _ in range(2):
+async def settle(pilot: Pilot[None]) -> str:
+    """Show the store as it is, without waiting for the next flush; give the picture once it stays the same."""
+    same, last = 0, ""
+    while same < 3:
         for screen in pilot.app.screen_stack:
             if isinstance(screen, LiveScreen):
                 screen.flush_now()
         await pilot.pause()
+        svg = pilot.app.export_screenshot(title="")
+        same = same + 1 if svg == last else 0
+        last = svg
+    return last
 
 
 async def picture(scene: Scene, folder: Path) -> str:
     """A scene as SVG, the same bytes each time."""
     async with playing(scene, folder) as pilot:
-        return normalised(pilot.app.export_screenshot(title=""))
+        return normalised(await settle(pilot))
 
 
 def normalised(svg: str) -> str:

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import html
-import re
 from pathlib import Path
 
 import pytest
 
+from .flying import rows
 from .scenes import SCENES, SCREENSHOTS, Scene, picture
-
-
-def rows(svg: str) -> list[str]:
-    """The rows of a screen as text, out of the SVG's text elements."""
-    by_line: dict[float, list[tuple[float, str]]] = {}
-    for x, y, text in re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', svg):
-        by_line.setdefault(float(y), []).append((float(x), html.unescape(text).replace("\xa0", " ")))
-    out = []
-    for _, parts in sorted(by_line.items()):
-        line = ""
-        for x, text in sorted(parts):
-            line = line.ljust(round(x / 12.2)) + text
-        out.append(line.rstrip())
-    return out
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)

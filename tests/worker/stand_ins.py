@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,6 +52,8 @@ class FakeServer:
     chunks: list[int] = field(default_factory=list)
     beat_faults: list[Fault] = field(default_factory=list)
     on_log: Callable[[], None] = lambda: None
+    hang: asyncio.Event | None = None
+    """Log requests wait for it."""
     stop: Callable[[], Awaitable[None]] | None = None
     """Stop listening and drop all connections."""
 
@@ -67,6 +70,8 @@ class FakeServer:
     async def post_logs(self, request: web.Request) -> web.StreamResponse:
         """POST …/logs."""
         body = await request.json(loads=json.loads)
+        if self.hang is not None:
+            await self.hang.wait()
         if refusal := self._refuse(request):
             return refusal
         fault = self.faults.pop(0) if self.faults else Fault.NONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ async def test_blocks_come_when_they_came_and_thread_blocks_move_between() -> No
     issued = clock.times(b"thread block = ")
     first = [at for at in issued if at <= blocks[0]]
     assert len(first) == 32
-    steps = [later - earlier for earlier, later in zip(first, first[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(first)]
     assert max(steps) < 0.2
     assert len(set(first)) == 32
     assert first[-1] < blocks[0]
@@ -86,7 +87,7 @@ async def test_blocks_come_when_they_came_and_thread_blocks_move_between() -> No
 async def test_steps_are_fine_where_the_log_is() -> None:
     clock = await play("ok-waves-rtx3070", 1.0)
     moments = sorted({at for at, _ in clock.printed})
-    silent = [b - a for a, b in zip(moments, moments[1:], strict=False)]
+    silent = [b - a for a, b in pairwise(moments)]
     # Two kernels, each silent after its last thread block started; else never more than a tenth of a second.
     assert len([step for step in silent if step > 0.1]) <= 2
 

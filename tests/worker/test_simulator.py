@@ -134,7 +134,7 @@ async def test_killed_from_outside(tmp_path: Path) -> None:
 
 async def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     missing = Simulator([str(tmp_path / "none")], cwd=tmp_path, env={})
-    with pytest.raises(SourceError, match=r"none could not be started: No such file or directory\."):
+    with pytest.raises(SourceError, match=r"none could not be started: there is no such program\."):
         await missing.run(lambda data: None)
     nowhere = Simulator(["/bin/true"], cwd=tmp_path / "nowhere", env={})
     with pytest.raises(SourceError, match="could not be started"):

@@ -122,5 +122,5 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, spool._fd)
         os.close(full)
-        with pytest.raises(SpoolError, match=r"The log under .* can't be written: No space left on device\."):
+        with pytest.raises(SpoolError, match=r"The disk under .* is full\."):
             spool.write(b"x")

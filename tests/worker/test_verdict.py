@@ -44,7 +44,8 @@ SENTENCES = {
 }
 
 CASE_SENTENCES = {
-    "C05": "deadlock, no core got any further, while kernel 2 (_Z7Kernel2PbS_S_S_i) was running; 1 kernel had finished.",
+    "C05": "deadlock, no core got any further, "
+    "while kernel 2 (_Z7Kernel2PbS_S_S_i) was running; 1 kernel had finished.",
     "C06": "deadlock",
     "C07": "unsupported binary version: 120 (sm_120)",
     "C08": "Assertion `spec_id < m_shader->m_config->m_specialized_unit.size()' failed in shader.cc:1473. "

@@ -212,16 +212,6 @@ async def test_told_to_stop(worker: Process, server: FakeServer, tmp_path: Path,
     }
 
 
-async def test_told_to_stop_while_the_server_is_away(worker: Process, server: FakeServer, tmp_path: Path) -> None:
-    await worker.start(**accelsim(tmp_path, "silent"))
-    await until(lambda: b"exit detected" in server.log)
-    assert server.stop is not None
-    await server.stop()
-    worker.signal(signal.SIGTERM)
-    assert await worker.end() == 4
-    assert str(worker.work_dir / "simulator.log") in worker.stderr
-
-
 async def test_a_killed_worker_leaves_no_simulator(worker: Process, server: FakeServer, tmp_path: Path) -> None:
     await worker.start(**accelsim(tmp_path, "silent"))
     await until(lambda: b"exit detected" in server.log)
