@@ -23,6 +23,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cancel_run": runs.cancel,
     "run_kernels": runs.kernels,
     "run_events": events.run_events,
+    "server_events": events.server_events,
     "run_step_timelines": outputs.step_timelines,
     "run_files": outputs.run_files,
     "sim_log": sims.log,

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cascade_server.configs.discovery import load_configs
-from cascade_server.contract.models import GpuConfig
+from cascade_server.contract.events import TraceChangedEvent, TraceGoneEvent
+from cascade_server.contract.models import GpuConfig, TraceSummary
 from cascade_server.db.connection import Database
 from cascade_server.launchers.base import Launcher
 from cascade_server.settings import Settings
 from cascade_server.traces.registry import TraceRegistry
 
-from .bus import Bus
+from .bus import SERVER_TOPIC, Bus
 from .dispatch import Dispatcher, SimTokens
 from .ingest import Ingest
 from .lifecycle import Lifecycle
@@ -57,6 +58,16 @@ def random_id(prefix: str) -> str:
     return prefix + secrets.token_hex(6)
 
 
+def bus_publisher(bus: Bus) -> Callable[[TraceSummary | str], None]:
+    """Tells the watchers of the server that a trace changed, or (by its id) that it is gone."""
+
+    def publish(trace: TraceSummary | str) -> None:
+        event = TraceGoneEvent(trace_id=trace) if isinstance(trace, str) else TraceChangedEvent(trace=trace)
+        bus.publish(SERVER_TOPIC, event)
+
+    return publish
+
+
 def make_core(
     settings: Settings,
     db: Database,
@@ -82,8 +93,8 @@ def make_core(
         bus=bus,
         lifecycle=lifecycle,
         ingest=ingest,
-        runs=Runs(db, settings, configs, now=now, new_id=new_id),
+        runs=Runs(db, bus, settings, configs, now=now, new_id=new_id),
         outputs=Outputs(db, settings.data_dir / "files", max_bytes=settings.max_file_bytes, now=now),
-        registry=TraceRegistry(db, settings, now=now),
+        registry=TraceRegistry(db, settings, now=now, on_change=bus_publisher(bus)),
         dispatcher=dispatcher,
     )

@@ -13,14 +13,14 @@ from typing import Any
 
 import aiosqlite
 
-from cascade_server.contract.events import SimEvent
+from cascade_server.contract.events import RunChangedEvent, SimEvent
 from cascade_server.contract.models import Heartbeat
 from cascade_server.contract.states import FINISHED, SimState, may_move
 from cascade_server.db import runs, sims
 from cascade_server.db.connection import Database
 from cascade_server.errors import NotFoundError
 
-from .bus import Bus
+from .bus import SERVER_TOPIC, Bus
 
 log = logging.getLogger(__name__)
 
@@ -163,12 +163,17 @@ class Lifecycle:
         return True
 
     async def _published(self, run_id: str, sim_ids: Collection[str]) -> None:
-        if not self._bus.watched(run_id):
+        if not sim_ids:
             return
-        async with self._db.read() as db:
-            for sim_id in sim_ids:
-                if (sim := await sims.get(db, sim_id)) is not None:
-                    self._bus.publish(run_id, SimEvent(sim=sim))
+        if self._bus.watched(run_id):
+            async with self._db.read() as db:
+                for sim_id in sim_ids:
+                    if (sim := await sims.get(db, sim_id)) is not None:
+                        self._bus.publish(run_id, SimEvent(sim=sim))
+        if self._bus.watched(SERVER_TOPIC):
+            async with self._db.read() as db:
+                for run in await runs.summaries(db, run_id):
+                    self._bus.publish(SERVER_TOPIC, RunChangedEvent(run=run))
 
     def _finished(self, sim_id: str) -> None:
         self._heard.pop(sim_id, None)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 
 from cascade_server.configs.tested import TESTED_CONFIGS
-from cascade_server.contract.events import SnapshotEvent
+from cascade_server.contract.events import RunChangedEvent, ServerSnapshotEvent, SnapshotEvent
 from cascade_server.contract.models import (
     GpuConfig,
     KernelStat,
@@ -25,6 +25,7 @@ from cascade_server.errors import ConflictError, InvalidError, NotFoundError
 from cascade_server.settings import Settings
 
 from . import replay
+from .bus import SERVER_TOPIC, Bus
 
 _TESTED = {config.name: config for config in TESTED_CONFIGS}
 
@@ -37,6 +38,7 @@ class Runs:
     def __init__(
         self,
         db: Database,
+        bus: Bus,
         settings: Settings,
         configs: Mapping[str, GpuConfig],
         *,
@@ -44,6 +46,7 @@ class Runs:
         new_id: Callable[[str], str],
     ) -> None:
         self._db = db
+        self._bus = bus
         self._settings = settings
         self._configs = configs
         self._now = now
@@ -102,7 +105,10 @@ class Runs:
                         stand_in=recording is not None and recording.stand_in,
                     )
                     await sims.insert(db, new)
-        return await self.get(run_id)
+        run = await self.get(run_id)
+        summary = RunSummary.model_validate(run.model_dump(include=set(RunSummary.model_fields)))
+        self._bus.publish(SERVER_TOPIC, RunChangedEvent(run=summary))
+        return run
 
     def _check_config(self, trace: TraceSummary, name: str) -> None:
         config = self._configs.get(name)
@@ -143,6 +149,12 @@ class Runs:
         run = await self.get(run_id)
         async with self._db.read() as db:
             return SnapshotEvent(run=run, kernels=await kernels.of_run(db, run_id))
+
+    async def server_snapshot(self) -> ServerSnapshotEvent:
+        """What a stream of the whole server begins with."""
+        shown = await self.all()
+        async with self._db.read() as db:
+            return ServerSnapshotEvent(runs=shown, traces=await traces.list_present(db))
 
     def _shown(self, run: RunSummary) -> bool:
         return self._settings.samples or not run.sample

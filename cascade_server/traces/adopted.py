@@ -18,7 +18,8 @@ _BINARY_VERSION = re.compile(rb"^-binary version[ \t]*=[ \t]*([0-9]{2,3})[ \t\r]
 def arch_of_first_kernel(folder: Folder, prefix: str, listed: KernelsList) -> str | None:
     """`sm_80` when the first listed kernel file says `-binary version = 80`; None when that can't be read.
 
-    `prefix` is the list's folder, "" or `traces/`. Reads HEAD_BYTES of one file, plain, `.xz` or `.tracez`. Never raises.
+    `prefix` is the list's folder, "" or `traces/`. Reads HEAD_BYTES of one file: plain, `.xz` or
+    `.tracez`. Never raises.
     """
     if not listed.kernels or listed.unsafe:
         return None

@@ -26,7 +26,7 @@ class Folder:
     root: str
     sizes: dict[str, int]
     outside: frozenset[str]
-    fingerprint: bytes
+    fingerprint: str
 
     def beside(self, place: str) -> tuple[dict[str, int], set[str]]:
         """`sizes` and `outside` of the folder that the file `place` lies in, by bare name."""
@@ -72,7 +72,7 @@ def list_folder(path: Path, root: str) -> Folder:
     seen.sort()
     parts = [f"{name}\0{size}\0{mtime}\0" for name, size, mtime in seen]
     parts.extend(f"{name}\0>\0" for name in sorted(outside))
-    fingerprint = hashlib.blake2b(os.fsencode("".join(parts)), digest_size=16).digest()
+    fingerprint = hashlib.blake2b(os.fsencode("".join(parts)), digest_size=16).hexdigest()
     return Folder(path, root, {name: size for name, size, _ in seen}, frozenset(outside), fingerprint)
 
 

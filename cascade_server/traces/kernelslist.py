@@ -55,7 +55,10 @@ def kernel_id_of(file: str) -> int | None:
 
 
 def parse_kernelslist(text: str) -> KernelsList:
-    """Read a list; never raises. Lines may end in CR LF. What counts as a command is Accel-Sim's `parse_commandlist`."""
+    """Read a list; never raises. Lines may end in CR LF.
+
+    What counts as a copy or a kernel is told by the beginning of the line alone, as in Accel-Sim's trace parser.
+    """
     kernels: list[ListedKernel] = []
     ignored: list[str] = []
     broken: list[str] = []

@@ -112,7 +112,7 @@ def _text(value: object) -> str | None:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """A list of texts; numbers become text (layers are often given as 0, 1, 2), and one value alone is a list of one."""
+    """A list of texts; numbers become text (layers are often given as 0, 1, 2), one value alone is a list of one."""
     items = value if isinstance(value, list) else [value]
     return tuple(
         str(item)

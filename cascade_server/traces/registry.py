@@ -37,8 +37,16 @@ class _Root:
 class TraceRegistry:
     """Scans the roots every two seconds; a trace of the user's wins over a bundled one of the same name."""
 
-    def __init__(self, db: Database, settings: Settings, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        settings: Settings,
+        *,
+        now: Callable[[], datetime],
+        on_change: Callable[[TraceSummary | str], None],
+    ) -> None:
         self._db = db
+        self._on_change = on_change
         self._now = now
         self._roots = [_Root(settings.traces_dir, bundled=False)]
         if settings.samples:
@@ -86,21 +94,25 @@ class TraceRegistry:
         if changed or gone:
             async with self._db.transaction() as db:
                 # The demo last, so that it is the newest: a first start opens on it.
-                for trace in sorted(changed, key=lambda trace: trace.demo):
-                    await self._store(trace, db)
+                stored = [await self._store(trace, db) for trace in sorted(changed, key=lambda trace: trace.demo)]
                 await traces.set_absent(db, gone)
+            for news in (*stored, *gone):
+                if news is not None:
+                    self._on_change(news)
         self._stored = found
 
-    async def _store(self, trace: TraceScan, db: aiosqlite.Connection) -> None:
+    async def _store(self, trace: TraceScan, db: aiosqlite.Connection) -> TraceSummary | None:
+        """Store a trace; returns it if it is new or changed, None if it was found unchanged after a restart."""
         row = await traces.get(db, trace.id, also_absent=True)
         now = self._now()
         detail = trace.detail(created_at=row.detail.created_at if row else now, updated_at=now)
         if row is not None:
             same = detail.model_copy(update={"updated_at": row.detail.updated_at})
             if same == row.detail and row.path == str(trace.path):
-                # Found unchanged after a restart.
-                detail = same
+                await traces.upsert(db, str(trace.path), same)
+                return None
         await traces.upsert(db, str(trace.path), detail)
+        return TraceSummary.model_validate(detail.model_dump(include=set(TraceSummary.model_fields)))
 
     def _complain(self, text: str) -> None:
         if text != self._complaint:

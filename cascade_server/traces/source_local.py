@@ -59,7 +59,7 @@ class TraceScan:
     sample: bool
     demo: bool
     kernels: tuple[KernelLaunch, ...] = field(repr=False)
-    fingerprint: bytes = field(repr=False)
+    fingerprint: str = field(repr=False)
 
     def detail(self, created_at: datetime, updated_at: datetime) -> TraceDetail:
         """As it is sent."""
@@ -105,7 +105,8 @@ def scan(root: Path, *, previous: Mapping[str, TraceScan] | None = None, bundled
     can't be read; anything wrong within a folder is that trace's error.
     """
     previous = previous or {}
-    real_root = os.path.realpath(root)
+    # An installer may have made the bundled files links; nobody else can write there.
+    real_root = "/" if bundled else os.path.realpath(root)
     found: dict[str, TraceScan] = {}
     with os.scandir(root) as entries:
         names = sorted(entry.name for entry in entries if _is_candidate(entry, real_root))
@@ -113,7 +114,7 @@ def scan(root: Path, *, previous: Mapping[str, TraceScan] | None = None, bundled
         old = previous.get(name)
         try:
             folder = list_folder(root / name, real_root)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             found[name] = _unreadable(root / name, old, error)
@@ -167,7 +168,7 @@ def _unreadable(path: Path, old: TraceScan | None, error: OSError) -> TraceScan:
         sample=False,
         demo=False,
         kernels=(),
-        fingerprint=b"",
+        fingerprint="",
     )
 
 
@@ -260,10 +261,10 @@ def _has_raw_list(folder: Folder) -> bool:
 
 def _not_processed(folder: Folder) -> str:
     raw = len({name for name in folder.sizes if (found := _KERNEL_FILE.fullmatch(name)) and not found[2]})
-    what = f"{raw} raw kernel trace{'s' if raw != 1 else ''}, but no kernelslist.g" if raw else "no kernelslist.g"
+    what = f"kernelslist.g is missing beside {raw} raw kernel trace{'s' if raw != 1 else ''}"
     return (
-        f"The trace is not post-processed: there is {what}. Run Accel-Sim's post-traces-processing on this folder; "
-        "the trace becomes ready by itself."
+        f"The trace is not post-processed: {what if raw else 'there is no kernelslist.g'}. Run Accel-Sim's "
+        "post-traces-processing on this folder; the trace then becomes ready by itself."
     )
 
 
