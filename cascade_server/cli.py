@@ -37,39 +37,35 @@ def _root(
     pass
 
 
-def _option(name: str, text: str) -> Any:
+def _option(name: str, text: str, default: str | bool = False) -> Any:
     variable = "CASCADE_" + name.split("/")[0].lstrip("-").upper().replace("-", "_")
-    return typer.Option(name, envvar=variable, help=text, show_default=False)
+    return typer.Option(name, envvar=variable, help=text, show_default=default)
 
 
-Host = Annotated[str | None, _option("--host", "Address to listen on.  [default: 127.0.0.1]")]
-Port = Annotated[int | None, _option("--port", "Port to listen on; 0 takes a free one.  [default: 8000]")]
+Host = Annotated[str | None, _option("--host", "Address to listen on.", "127.0.0.1")]
+Port = Annotated[int | None, _option("--port", "Port to listen on; 0 takes a free one.", "8000")]
 DataDir = Annotated[Path | None, _option("--data-dir", "Folder for the database, the token and the sims.")]
-Traces = Annotated[str | None, _option("--traces", "Folder of traces.  [default: traces in the data folder]")]
+Traces = Annotated[str | None, _option("--traces", "Folder of traces.", "traces in the data folder")]
 AccelsimDir = Annotated[
     Path | None, _option("--accelsim-dir", "Accel-Sim's checkout, the folder that holds gpu-simulator.")
 ]
-Simulator = Annotated[str | None, _option("--simulator", "What sims run: auto, accelsim or replay.  [default: auto]")]
+Simulator = Annotated[str | None, _option("--simulator", "What sims run: auto, accelsim or replay.", "auto")]
 ReplayLog = Annotated[Path | None, _option("--replay-log", "A recording to replay instead of the bundled ones.")]
 ReplaySpeed = Annotated[
-    float | None, _option("--replay-speed", "Replay so many times faster than recorded; 0: at once.  [default: 4]")
+    float | None, _option("--replay-speed", "Replay so many times faster than recorded; 0: at once.", "4")
 ]
-LauncherName = Annotated[str | None, _option("--launcher", "How sims start: local or none.  [default: local]")]
-MaxLocalSims = Annotated[int | None, _option("--max-local-sims", "Sims at once on this machine.  [default: its cores]")]
+LauncherName = Annotated[str | None, _option("--launcher", "How sims start: local or none.", "local")]
+MaxLocalSims = Annotated[int | None, _option("--max-local-sims", "Sims at once on this machine.", "its cores")]
 HeartbeatTimeout = Annotated[
-    float | None, _option("--heartbeat-timeout-s", "Seconds of silence after which a sim is lost.  [default: 60]")
+    float | None, _option("--heartbeat-timeout-s", "Seconds of silence after which a sim is lost.", "60")
 ]
 MaxFileBytes = Annotated[
-    int | None, _option("--max-file-bytes", "The largest output file a worker may store.  [default: 1 GiB]")
+    int | None, _option("--max-file-bytes", "The largest output file a worker may store.", "1 GiB")
 ]
-Samples = Annotated[
-    bool | None, _option("--samples/--no-samples", "Show the bundled demo and samples.  [default: yes]")
-]
+Samples = Annotated[bool | None, _option("--samples/--no-samples", "Show the bundled demo and samples.", "yes")]
 PublicUrl = Annotated[str | None, _option("--public-url", "The URL under which workers reach this server.")]
 Workspace = Annotated[str | None, _option("--workspace", "A name that health shows, to tell servers apart.")]
-NoAuth = Annotated[
-    bool | None, _option("--no-auth/--auth", "Turn the token check off; only on loopback.  [default: auth]")
-]
+NoAuth = Annotated[bool | None, _option("--no-auth/--auth", "Turn the token check off; only on loopback.", "auth")]
 
 
 @app.command()

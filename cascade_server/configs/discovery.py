@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cascade_server.contract.models import GpuConfig
+from cascade_server.traces.folder import read_file
 
 from .tested import TESTED_CONFIGS
 
 log = logging.getLogger(__name__)
 
 TESTED_CFGS = Path("gpu-simulator/gpgpu-sim/configs/tested-cfgs")
+MAX_BYTES = 4 << 20
 _CLOCKS = "-gpgpu_clock_domains"
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 _ARCH = re.compile(r"SM([0-9]{1,3})_")
@@ -88,7 +90,7 @@ def _read(path: Path) -> GpuConfig | str:
         # Names become part of commands and paths on the nodes.
         return "its name holds more than letters, digits, dot, underscore and hyphen"
     try:
-        text = path.read_text("utf-8", "replace")
+        text = read_file(path, MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         return f"gpgpusim.config can't be read: {error.strerror}"
     clocks = parse_clock_domains(text)

@@ -15,6 +15,7 @@ Nothing is retried here: whether a call may be repeated is the caller's to know.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,13 +28,27 @@ from yarl import URL
 
 from . import models as m
 from .endpoints import ENDPOINTS, Endpoint
-from .events import RUN_EVENT, KernelEvent, LogEvent, SimEvent, SnapshotEvent
+from .events import (
+    RUN_EVENT,
+    SERVER_EVENT,
+    KernelEvent,
+    LogEvent,
+    RunChangedEvent,
+    ServerSnapshotEvent,
+    SimEvent,
+    SnapshotEvent,
+    TraceChangedEvent,
+    TraceGoneEvent,
+)
 from .sse import Decoder
 
 T = TypeVar("T")
 
 KEEPALIVE_S = 15.0
 """The server writes to a silent event stream at least this often."""
+
+_LONG = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=60.0)
+"""For bodies of any length: only silence ends them."""
 
 FIRST_LINE_HEADER = "X-Cascade-First-Line"
 
@@ -163,12 +178,48 @@ class CascadeClient:
             first = int(response.headers[FIRST_LINE_HEADER])
         return LogTail(first_line=first, lines=text.removesuffix("\n").split("\n") if text else [])
 
-    async def sim_log(self, sim_id: str) -> AsyncIterator[bytes]:
+    def sim_log(self, sim_id: str) -> AsyncIterator[bytes]:
         """The whole log as it was printed, in chunks of any size."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=60.0)
-        async with self._request(ENDPOINTS["sim_log"], {"sim_id": sim_id}, timeout=timeout) as response:
-            async for chunk in response.content.iter_any():
-                yield chunk
+        return self._download("sim_log", sim_id=sim_id)
+
+    def run_results(self, run_id: str) -> AsyncIterator[bytes]:
+        """The JSON of a RunResults, in chunks: it may be hundreds of megabytes."""
+        return self._download("run_results", run_id=run_id)
+
+    def sim_results(self, sim_id: str) -> AsyncIterator[bytes]:
+        """The JSON of a SimResults, in chunks."""
+        return self._download("sim_results", sim_id=sim_id)
+
+    def run_perfetto(self, run_id: str) -> AsyncIterator[bytes]:
+        """The run as a Chrome trace, in chunks."""
+        return self._download("run_perfetto", run_id=run_id)
+
+    async def run_files(self, run_id: str) -> list[m.RunFile]:
+        """The output files of all sims of a run."""
+        return await self._call("run_files", list[m.RunFile], run_id=run_id)
+
+    async def sim_files(self, sim_id: str) -> list[m.SimFile]:
+        """A sim's output files."""
+        return await self._call("sim_files", list[m.SimFile], sim_id=sim_id)
+
+    def sim_file(self, sim_id: str, name: str) -> AsyncIterator[bytes]:
+        """One output file, in chunks."""
+        return self._download("sim_file", sim_id=sim_id, name=name)
+
+    async def put_file(self, sim_id: str, name: str, data: AsyncIterator[bytes] | bytes) -> m.SimFile:
+        """Store an output file; repeatable, the last one whole counts."""
+        endpoint = ENDPOINTS["put_file"]
+        async with self._request(endpoint, {"sim_id": sim_id, "name": name}, body=data, timeout=_LONG) as response:
+            return m.SimFile.model_validate_json(await response.read())
+
+    async def step_timelines(self, run_id: str) -> list[m.SimStepTimeline]:
+        """The predicted step timelines of a run."""
+        return await self._call("run_step_timelines", list[m.SimStepTimeline], run_id=run_id)
+
+    async def post_step_timeline(self, sim_id: str, body: m.StepTimelineBody) -> None:
+        """Store a sim's step timeline; repeatable."""
+        async with self._request(ENDPOINTS["post_step_timeline"], {"sim_id": sim_id}, body=body.model_dump_json()):
+            pass
 
     async def run_events(self, run_id: str) -> AsyncIterator[SnapshotEvent | SimEvent | LogEvent | KernelEvent]:
         """Follow a run: a snapshot, then its changes, until the connection ends.
@@ -176,21 +227,37 @@ class CascadeClient:
         Ends with Unreachable when the server goes away or is silent for three keepalives; call again to go
         on, and take the snapshot for all that was missed.
         """
+        async for event in self._events("run_events", RUN_EVENT, run_id=run_id):
+            yield event
+
+    async def server_events(
+        self,
+    ) -> AsyncIterator[ServerSnapshotEvent | RunChangedEvent | TraceChangedEvent | TraceGoneEvent]:
+        """Follow all runs and traces of the server, in the same way."""
+        async for event in self._events("server_events", SERVER_EVENT):
+            yield event
+
+    # -- how ---------------------------------------------------------------------------------
+
+    async def _events(self, name: str, kind: TypeAdapter[T], /, **params: str) -> AsyncIterator[T]:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=3 * KEEPALIVE_S)
         decoder = Decoder()
-        async with self._request(ENDPOINTS["run_events"], {"run_id": run_id}, timeout=timeout) as response:
+        async with self._request(ENDPOINTS[name], params, timeout=timeout) as response:
             async for chunk in response.content.iter_any():
                 for event in decoder.feed(chunk):
                     try:
-                        yield RUN_EVENT.validate_json(event.data)
+                        yield kind.validate_json(event.data)
                     except ValidationError as error:
                         raise Unreachable(f"the server sent an event that can't be read: {error}") from error
         raise Unreachable("the server closed the event stream")
 
-    # -- how ---------------------------------------------------------------------------------
+    async def _download(self, name: str, /, **params: str) -> AsyncIterator[bytes]:
+        async with self._request(ENDPOINTS[name], params, timeout=_LONG) as response:
+            async for chunk in response.content.iter_any():
+                yield chunk
 
-    async def _call(self, name: str, kind: type[T], *, json_body: str | None = None, **params: str) -> T:
-        async with self._request(ENDPOINTS[name], params, json_body=json_body) as response:
+    async def _call(self, name: str, kind: type[T], /, *, json_body: str | None = None, **params: str) -> T:
+        async with self._request(ENDPOINTS[name], params, body=json_body) as response:
             raw = await response.read()
         try:
             return TypeAdapter(kind).validate_json(raw)
@@ -203,7 +270,7 @@ class CascadeClient:
         path_params: dict[str, str],
         *,
         params: dict[str, int] | None = None,
-        json_body: str | None = None,
+        body: str | bytes | AsyncIterator[bytes] | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> _Call:
         if self._session is None:
@@ -213,8 +280,10 @@ class CascadeClient:
             # quoted already; yarl must not decode it
             URL(self.url + endpoint.url(**path_params), encoded=True),
             params=params,
-            data=json_body,
-            headers={"Content-Type": "application/json"} if json_body is not None else None,
+            data=io.BytesIO(body.encode() if isinstance(body, str) else body)
+            if isinstance(body, str | bytes)
+            else body,
+            headers={"Content-Type": "application/json"} if isinstance(body, str) else None,
             timeout=timeout or self._timeout,
             allow_redirects=False,
         )

@@ -36,13 +36,14 @@ class Database:
         would share one transaction. IMMEDIATE, since a deferred one that turns to writing fails at once.
         """
         async with self._lock:
-            await self._writer.execute("BEGIN IMMEDIATE")
             try:
+                await self._writer.execute("BEGIN IMMEDIATE")
                 yield self._writer
                 await self._writer.commit()
             except BaseException:
-                if self._writer.in_transaction:
-                    await self._writer.rollback()
+                # Whether or not one is open: a task cancelled during an await can't tell what its statement, which
+                # runs on in the connection's thread, will have done. Without a transaction this does nothing.
+                await self._writer.rollback()
                 raise
 
     @asynccontextmanager
@@ -51,12 +52,11 @@ class Database:
         connection = await self._idle.get()
         try:
             await connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                await connection.rollback()
+            yield connection
         finally:
+            # Back at once: what is queued on a connection is done in order, so its next user comes after the rollback.
             self._idle.put_nowait(connection)
+            await connection.rollback()
 
 
 def _prepare(path: Path) -> None:

@@ -10,7 +10,7 @@ from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
 from cascade_server.errors import NotYetError
 from cascade_server.middleware import Handler, guarded
 
-from . import events, health, outputs, runs, sims, traces
+from . import events, health, outputs, results, runs, sims, traces
 
 HANDLERS: Mapping[str, Handler] = {
     "health": health.health,
@@ -26,6 +26,8 @@ HANDLERS: Mapping[str, Handler] = {
     "server_events": events.server_events,
     "run_step_timelines": outputs.step_timelines,
     "run_files": outputs.run_files,
+    "run_results": results.run_results,
+    "sim_results": results.sim_results,
     "sim_log": sims.log,
     "sim_files": outputs.sim_files,
     "sim_file": outputs.sim_file,

@@ -1,4 +1,4 @@
-"""Traces without metadata.json, as Accel-Sim's users have them: the arch is read from the first kernel's header."""
+"""Traces without metadata.json, as Accel-Sim's users have them: the arch is read from the kernel files' headers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,35 @@ from .folder import Folder
 from .kernelslist import KernelsList
 
 HEAD_BYTES = 16 << 10
+MAX_HEADS = 16
+"""Kernel files looked into, spread evenly over the list."""
+
 MEMORY_LIMIT = 128 << 20
 """Of xz; `xz -9` needs 65 MiB."""
 
 _BINARY_VERSION = re.compile(rb"^-binary version[ \t]*=[ \t]*([0-9]{2,3})[ \t\r]*$", re.MULTILINE)
 
 
-def arch_of_first_kernel(folder: Folder, prefix: str, listed: KernelsList) -> str | None:
-    """`sm_80` when the first listed kernel file says `-binary version = 80`; None when that can't be read.
+def archs_of_kernels(folder: Folder, prefix: str, listed: KernelsList) -> list[str]:
+    """The archs that listed kernel files were compiled for, oldest first: `sm_80` for `-binary version = 80`.
 
-    `prefix` is the list's folder, "" or `traces/`. Reads HEAD_BYTES of one file: plain, `.xz` or
-    `.tracez`. Never raises.
+    A GPU runs code of older versions too (a library's sm_80 kernels on an sm_86), never of newer ones: the last one
+    is the GPU's. `prefix` is the list's folder, "" or `traces/`. Reads HEAD_BYTES of at most MAX_HEADS files: plain,
+    `.xz` or `.tracez`. Never raises.
     """
-    if not listed.kernels or listed.unsafe:
-        return None
-    name = prefix + listed.kernels[0].file
-    if name not in folder.sizes:
-        return None
-    try:
-        return arch_of_head(folder.read(name, HEAD_BYTES))
-    except OSError:
-        return None
+    if listed.unsafe:
+        return []
+    step = -(-len(listed.kernels) // MAX_HEADS) or 1
+    found: set[str] = set()
+    for kernel in listed.kernels[::step]:
+        name = prefix + kernel.file
+        try:
+            arch = arch_of_head(folder.read(name, HEAD_BYTES)) if name in folder.sizes else None
+        except OSError:
+            continue
+        if arch is not None:
+            found.add(arch)
+    return sorted(found, key=lambda arch: int(arch.removeprefix("sm_")))
 
 
 def arch_of_head(head: bytes) -> str | None:

@@ -56,8 +56,11 @@ def parse_metadata(data: bytes) -> TraceMetadata | str:
             raw = _load(json.dumps(raw, ensure_ascii=False).encode("utf-8", "replace").decode())
     except RecursionError:
         return f"metadata.json nests deeper than {MAX_DEPTH} levels."
-    except ValueError as error:
-        return f"metadata.json is not valid JSON (or not whole yet): {error}."
+    except json.JSONDecodeError as error:
+        # Where, never what: the file may be a link to one that nobody should see.
+        return f"metadata.json is not valid JSON (or not whole yet), at line {error.lineno}, column {error.colno}."
+    except ValueError:
+        return "metadata.json is not valid JSON: a number in it has too many digits."
     return _typed(raw) if isinstance(raw, dict) else "metadata.json holds no JSON object."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from cascade_server.contract.models import INT64_MAX, KernelLaunch
 
@@ -12,26 +12,26 @@ _NUMBERS = 8  # grid x, y, z, blocks, block x, y, z, threads
 _MAX_COUNTS = 2  # total_insts, total_reported_insts
 
 
-def parse_stats(text: str) -> list[KernelLaunch]:
+def parse_stats(text: str, wanted: Container[int] | None = None) -> list[KernelLaunch]:
     """Read the rows, by kernel id; a row that can't be read is left out, and the first of an id counts. Never raises.
 
     A row is `kernel-1-ctx_0x….trace.xz, <mangled name>, grid x, y, z, #blocks, block x, y, z, #threads, insts,insts`;
     the one of a kernel that was cut short ends after `#threads, ` and gives no instructions. Instructions are warp
-    instructions. `#threads` is a block's in some versions and the grid's in others, so it is not used.
+    instructions. Only kernels `wanted`, by id, are kept; None keeps all. `#threads` is a block's in some versions and the grid's in others, so it is not used.
     """
     found: dict[int, KernelLaunch] = {}
     for line in text.split("\n"):
-        kernel = _row(line)
+        kernel = _row(line, wanted)
         if kernel is not None:
             found.setdefault(kernel.kernel_id, kernel)
     return [found[kernel_id] for kernel_id in sorted(found)]
 
 
-def _row(line: str) -> KernelLaunch | None:
-    cells = [cell.strip() for cell in line.split(",")]
-    kernel_id = kernel_id_of(cells[0])
-    if kernel_id is None:
+def _row(line: str, wanted: Container[int] | None) -> KernelLaunch | None:
+    kernel_id = kernel_id_of(line)
+    if kernel_id is None or (wanted is not None and kernel_id not in wanted):
         return None
+    cells = [cell.strip() for cell in line.split(",")]
     while cells[-1] == "":
         cells.pop()
     counts = _counts(cells)

@@ -164,6 +164,7 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
         self._flush()
 
     def _flush(self) -> None:
+        place = self.cursor_row
         keys = [row.key for row in self._wanted]
         old = list(self._shown)
         if keys[: len(old)] != old:
@@ -180,15 +181,15 @@ class LiveTable(DataTable[Text], inherit_bindings=False):
                     if cell != shown[column_id] or cell.style != shown[column_id].style:
                         self.update_cell(row.key, column_id, cell, update_width=False)
             self._shown[row.key] = cells
-        self._restore_cursor()
+        self._restore_cursor(place)
 
-    def _restore_cursor(self) -> None:
-        """Put the cursor back on its row after rows came, went or moved."""
+    def _restore_cursor(self, place: int = 0) -> None:
+        """Put the cursor back on its row after rows came, went or moved; where that is gone, on the row at `place`."""
         keys = list(self._shown)
         if self._chosen in keys:
             index = keys.index(self._chosen)
         elif keys:
-            index = min(max(self.cursor_row, 0), len(keys) - 1)
+            index = min(max(place, 0), len(keys) - 1)
         else:
             self._moving = False
             return

@@ -52,6 +52,24 @@ async def test_a_cancelled_transaction_rolls_back(tmp_path: Path) -> None:
             assert [row["n"] for row in await reader.execute_fetchall("SELECT n FROM t")] == [2]
 
 
+async def test_a_reader_cancelled_anywhere_is_as_good_as_new(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "x.db") as db:
+        for steps in range(12):
+
+            async def read() -> None:
+                async with db.read() as reader:
+                    await reader.execute("SELECT 1")
+
+            task = asyncio.create_task(read())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        for _ in range(10):
+            async with db.read() as reader:
+                assert list(await reader.execute_fetchall("SELECT 1"))
+
+
 async def test_a_reader_sees_one_state_and_cannot_write(tmp_path: Path) -> None:
     async with open_database(tmp_path / "x.db") as db:
         async with db.transaction() as writer:

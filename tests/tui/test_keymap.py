@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -75,7 +74,8 @@ def test_the_help_names_every_key(screen: str) -> None:
 
 
 def test_every_screen_of_the_app_is_in_the_registry() -> None:
-    contexts = {cls.CONTEXT for cls in OWNERS.values() if issubclass(cls, Screen) and not issubclass(cls, App)}
+    contexts = {context for context, owner in OWNERS.items() if issubclass(owner, Screen)}
+    assert all(getattr(OWNERS[context], "CONTEXT", None) == context for context in contexts)
     assert contexts == set(SCREENS)
 
 

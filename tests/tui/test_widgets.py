@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -180,7 +181,12 @@ async def test_only_changed_cells_are_written(monkeypatch: pytest.MonkeyPatch) -
         app.table.show(rows_of("one", "two"))
         await pilot.pause()
         update = app.table.update_cell
-        monkeypatch.setattr(app.table, "update_cell", lambda *a, **k: (written.append(a[:2]), update(*a, **k)))
+
+        def note(*args: Any, **kwargs: Any) -> None:
+            written.append(args[:2])
+            update(*args, **kwargs)
+
+        monkeypatch.setattr(app.table, "update_cell", note)
         app.table.show(rows_of("one", "two"))
         assert written == []
         app.table.show([*rows_of("one"), *rows_of("two", b="y")])
