@@ -64,7 +64,7 @@ class Pace:
 
     def backoff(self, attempt: int, chance: float) -> float:
         """Wait before try `attempt` (from 1), with full jitter: `chance` in 0..1 of the longest wait."""
-        return max(0.1 * self.base_s, chance * min(self.cap_s, self.base_s * 2.0**attempt))
+        return max(0.1 * self.base_s, chance * min(self.cap_s, self.base_s * 2.0 ** min(attempt, 32)))
 
 
 class Host(Protocol):

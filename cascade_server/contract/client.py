@@ -159,6 +159,18 @@ class CascadeClient:
         """Every finished kernel, without stats."""
         return await self._call("run_kernels", list[m.KernelStat], run_id=run_id)
 
+    async def run_comparison(self, run_id: str) -> m.Comparison:
+        """The run's kernels side by side over its configs."""
+        return await self._call("run_comparison", m.Comparison, run_id=run_id)
+
+    async def run_accuracy(self, run_id: str) -> m.RunAccuracy:
+        """The run against real hardware."""
+        return await self._call("run_accuracy", m.RunAccuracy, run_id=run_id)
+
+    async def sim_kernel(self, sim_id: str, kernel_index: int) -> m.KernelDetail:
+        """One kernel with all its counters."""
+        return await self._call("sim_kernel", m.KernelDetail, sim_id=sim_id, kernel_index=str(kernel_index))
+
     async def heartbeat(self, sim_id: str, beat: m.Heartbeat) -> m.HeartbeatReply:
         """Report a sim's state; repeatable."""
         return await self._call("heartbeat", m.HeartbeatReply, json_body=beat.model_dump_json(), sim_id=sim_id)

@@ -288,7 +288,8 @@ class Counter(Model):
     value: StatValue = Field(description="As printed.")
     own: float | None = Field(
         description="This kernel's own share: of a cumulative counter the difference to the block before (of the same "
-        "stream where the counter is per stream), of a per-kernel one its value; null where there is none."
+        "stream where the counter is per stream), of a per-kernel one its value; null where there is none, and, with "
+        "concurrent kernels, where the share can't be told from theirs."
     )
 
 
@@ -297,13 +298,13 @@ class KernelDetail(Model):
 
     stat: KernelStat = Field(description="With full `stats`.")
     counters: dict[str, Counter]
-    finished_uid: int | None = Field(
-        default=None, description="With concurrent kernels: the uid of the kernel that finished, derived from the log."
-    )
+    finished_uid: int | None = Field(default=None, description="The uid of the kernel that finished, from the log.")
+    finished_name: str | None = Field(default=None, description="Its name, mangled, from its launch.")
     own_cycles: int | None = Field(
-        default=None, description="Cycles from that kernel's launch to its end, derived from gpu_tot_sim_cycle."
+        default=None, description="Cycles from that kernel's launch to its end, from gpu_tot_sim_cycle."
     )
-    derived: bool = Field(default=False, description="`finished_uid` and `own_cycles` are derived, not printed.")
+    overlapped: bool = Field(default=False, description="Other kernels ran since the block before.")
+    derived: bool = Field(default=False, description="`finished_*` and `own_cycles` are not what the block prints.")
 
 
 class SimResults(Model):

@@ -39,6 +39,7 @@ class LaunchSpec:
     run_id: str
     attempt: int
     gpu_config: str
+    core_clock_mhz: float
     trace_path: str
     replay_log: str | None
     stand_in: bool
@@ -119,7 +120,7 @@ async def heads(db: aiosqlite.Connection, states: Collection[SimState], *, run_i
 async def launch_spec(db: aiosqlite.Connection, sim_id: str) -> LaunchSpec | None:
     """What its launcher needs; None when unknown."""
     cursor = await db.execute(
-        "SELECT sims.id, run_id, attempt, gpu_config, replay_log, stand_in, traces.path AS path FROM sims "
+        "SELECT sims.id, run_id, attempt, gpu_config, core_clock_mhz, replay_log, stand_in, traces.path AS path FROM sims "
         "JOIN runs ON runs.id = run_id JOIN traces ON traces.id = trace_id WHERE sims.id = ?",
         (sim_id,),
     )
@@ -131,6 +132,7 @@ async def launch_spec(db: aiosqlite.Connection, sim_id: str) -> LaunchSpec | Non
         run_id=row["run_id"],
         attempt=row["attempt"],
         gpu_config=row["gpu_config"],
+        core_clock_mhz=row["core_clock_mhz"],
         trace_path=row["path"],
         replay_log=row["replay_log"],
         stand_in=bool(row["stand_in"]),

@@ -103,6 +103,7 @@ class LocalLauncher(Launcher):
             "CASCADE_TOKEN": access.token,
             "CASCADE_SIM_ID": spec.sim_id,
             "CASCADE_GPU_CONFIG": spec.gpu_config,
+            "CASCADE_CORE_CLOCK_MHZ": f"{spec.core_clock_mhz:g}",
             "CASCADE_TRACE": spec.trace_path,
             "CASCADE_WORK_DIR": str(folder),
             "CASCADE_HEARTBEAT_S": f"{min(10.0, self._settings.heartbeat_timeout_s / 4):g}",

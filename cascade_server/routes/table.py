@@ -10,7 +10,7 @@ from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
 from cascade_server.errors import NotYetError
 from cascade_server.middleware import Handler, guarded
 
-from . import events, health, outputs, results, runs, sims, traces
+from . import analysis, events, health, outputs, results, runs, sims, traces
 
 HANDLERS: Mapping[str, Handler] = {
     "health": health.health,
@@ -22,12 +22,16 @@ HANDLERS: Mapping[str, Handler] = {
     "run": runs.run,
     "cancel_run": runs.cancel,
     "run_kernels": runs.kernels,
+    "run_comparison": analysis.comparison,
+    "run_accuracy": analysis.accuracy,
+    "run_perfetto": analysis.perfetto,
     "run_events": events.run_events,
     "server_events": events.server_events,
     "run_step_timelines": outputs.step_timelines,
     "run_files": outputs.run_files,
     "run_results": results.run_results,
     "sim_results": results.sim_results,
+    "sim_kernel": analysis.kernel,
     "sim_log": sims.log,
     "sim_files": outputs.sim_files,
     "sim_file": outputs.sim_file,

@@ -15,6 +15,7 @@ from cascade_server.launchers.base import Launcher
 from cascade_server.settings import Settings
 from cascade_server.traces.registry import TraceRegistry
 
+from .analysis import Analysis
 from .bus import SERVER_TOPIC, Bus
 from .dispatch import Dispatcher, SimTokens
 from .ingest import Ingest
@@ -44,6 +45,7 @@ class Core:
     ingest: Ingest
     runs: Runs
     outputs: Outputs
+    analysis: Analysis
     registry: TraceRegistry
     dispatcher: Dispatcher
 
@@ -85,6 +87,7 @@ def make_core(
     ingest = Ingest(db, bus)
     dispatcher = Dispatcher(db, lifecycle, launcher, tokens.sims)
     lifecycle.on_finished += [ingest.forget, dispatcher.wake]
+    runs = Runs(db, bus, settings, configs, now=now, new_id=new_id)
     return Core(
         settings=settings,
         db=db,
@@ -93,8 +96,9 @@ def make_core(
         bus=bus,
         lifecycle=lifecycle,
         ingest=ingest,
-        runs=Runs(db, bus, settings, configs, now=now, new_id=new_id),
+        runs=runs,
         outputs=Outputs(db, settings.data_dir / "files", max_bytes=settings.max_file_bytes, now=now),
+        analysis=Analysis(db, runs),
         registry=TraceRegistry(db, settings, now=now, on_change=bus_publisher(bus)),
         dispatcher=dispatcher,
     )

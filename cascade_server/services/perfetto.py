@@ -21,6 +21,7 @@ LISTED = 100
 """So many kernels without a time are named; all are counted."""
 
 _LONGEST_NAME = 4096
+_LONGEST_NS = 1e18  # 30 years; a longer kernel is an overflow of the simulator's
 _LAID = "Kernels are laid end to end by their simulated time; gaps between kernels are not simulated."
 
 
@@ -109,7 +110,7 @@ def _slice(kernel: KernelStat, where: tuple[int, int], ts: float, dur: float) ->
 
 
 def _dur_us(sim_time_ns: float | None) -> float | None:
-    if sim_time_ns is None or not math.isfinite(sim_time_ns) or sim_time_ns < 0:
+    if sim_time_ns is None or not 0 <= sim_time_ns <= _LONGEST_NS:
         return None
     return sim_time_ns / 1000
 

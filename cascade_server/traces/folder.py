@@ -41,16 +41,21 @@ class Folder:
         """Up to `limit` bytes from the start of a file. Raises OSError."""
         return read_file(self.path / name, limit)
 
-    def leads_out(self, name: str) -> bool:
-        """Tell whether a file is a link to somewhere outside this folder and the folder of traces around it."""
+    def read_own(self, name: str, limit: int) -> bytes | None:
+        """Like `read`; None for a link to outside both this folder and the folder of traces around it."""
         real = os.path.realpath(self.path / name)
         homes = (os.path.realpath(self.path), os.path.realpath(self.path.parent))
-        return not any(real.startswith(home.rstrip("/") + "/") for home in homes)
+        if not any(real.startswith(home.rstrip("/") + "/") for home in homes):
+            return None
+        return read_file(Path(real), limit, follow=False)
 
 
-def read_file(path: Path, limit: int) -> bytes:
-    """Up to `limit` bytes from the start of a regular file. Raises OSError, at once for pipes and devices."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def read_file(path: Path, limit: int, *, follow: bool = True) -> bytes:
+    """Up to `limit` bytes from the start of a regular file. Raises OSError, at once for pipes and devices.
+
+    With `follow` false also for a link.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")

@@ -29,7 +29,7 @@ class RealKernel:
 
 
 def read_real_timing(folder: Path) -> tuple[RealKernel, ...] | None:
-    """The kernels of `<folder>/real_timing.json` by kernel_id; None when there is no such file, or none that can be read.
+    """The kernels of `<folder>/real_timing.json` by kernel_id; None when there is none that can be read.
 
     Format: `{"kernels": [{"kernel_id": 1, "name": "…", "duration_ns": 5123.0}, …]}`. A row without a whole
     kernel_id is skipped, and so is a repeated id; a row whose duration is no number, negative or not finite keeps its
@@ -54,7 +54,9 @@ def read_real_timing(folder: Path) -> tuple[RealKernel, ...] | None:
         if kernel is not None:
             found.setdefault(kernel.kernel_id, kernel)
     if len(found) < len(rows):
-        log.warning("%s: %d of %d rows are left out: no whole kernel_id of their own", path, len(rows) - len(found), len(rows))
+        log.warning(
+            "%s: %d of %d rows are left out: no whole kernel_id of their own", path, len(rows) - len(found), len(rows)
+        )
     return tuple(found[kernel_id] for kernel_id in sorted(found))
 
 
@@ -66,7 +68,7 @@ def _read(path: Path) -> object:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
-    return json.loads(data.decode("utf-8-sig"))  # type: ignore[no-any-return]
+    return json.loads(data.decode("utf-8-sig"))
 
 
 def _kernel(row: object) -> RealKernel | None:

@@ -2,7 +2,8 @@
 
 A trace is a folder with files in it, its name the trace's id. Of kernel files only names and sizes are looked at, so a
 folder of 60 GB is read in no time; small files (metadata, lists, statistics) are read again only when they changed.
-Only files in the folder itself and in its `traces` belong to the trace.
+Only files in the folder itself and in its `traces` belong to the trace. A trace, its `traces` and its kernel files may
+be links to elsewhere; a metadata.json that leads out is refused, since all that it holds is shown.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,19 +19,20 @@ from pathlib import Path
 from cascade_server.contract.models import TRACE_ID, KernelLaunch, TraceDetail
 from cascade_server.contract.states import TraceState
 
-from .adopted import arch_of_first_kernel
-from .folder import LIST_FOLDER, Folder, is_inside, list_folder
+from .adopted import archs_of_kernels
+from .folder import LIST_FOLDER, Folder, list_folder
 from .kernelslist import KernelsList, list_problem, parse_kernelslist
 from .metadata import MAX_BYTES, TraceMetadata, parse_metadata
 from .stats_ctx import parse_stats
 
 log = logging.getLogger(__name__)
 
-MAX_TEXT_BYTES = 64 << 20
+MAX_TEXT_BYTES = 32 << 20
 """Of a list or a statistics file: far above 100,000 kernels."""
 
 METADATA = "metadata.json"
 LIST = "kernelslist.g"
+_LEADS_OUT = f"{METADATA} is a link that leads out of the trace's folder: copy the file instead."
 _STATS = re.compile(r"stats(?:_(ctx_0x[0-9a-fA-F]+))?(?:\.csv)?")
 _KERNEL_FILE = re.compile(r"(?:traces/)?(kernel-[0-9]+.*)\.trace([gz]?)(?:\.xz)?")
 _MAX_COMPLAINTS = 1000
@@ -43,7 +45,8 @@ class TraceScan:
 
     `metadata` is None when there is no metadata.json or it can't be read. `kernel_count` is the number of listed
     kernels, or of kernel files seen while there is no list to go by. `bytes` is the size of all files. `fingerprint`
-    stands for all names, sizes and mtimes.
+    stands for all names, sizes and mtimes; `retry` says that a file could not be read, so that there is more to see
+    though nothing changes. `notes` are sentences that don't keep the trace from being simulated.
     """
 
     id: str
@@ -60,6 +63,8 @@ class TraceScan:
     demo: bool
     kernels: tuple[KernelLaunch, ...] = field(repr=False)
     fingerprint: str = field(repr=False)
+    retry: bool = field(default=False, repr=False)
+    notes: tuple[str, ...] = ()
 
     def detail(self, created_at: datetime, updated_at: datetime) -> TraceDetail:
         """As it is sent."""
@@ -94,50 +99,57 @@ class _Verdict:
     state: TraceState
     error: str | None = None
     listed: KernelsList | None = None
+    retry: bool = False
 
 
-def scan(root: Path, *, previous: Mapping[str, TraceScan] | None = None, bundled: bool = False) -> dict[str, TraceScan]:
+def scan(
+    root: Path,
+    *,
+    previous: Mapping[str, TraceScan] | None = None,
+    settled: Mapping[str, int] | None = None,
+    bundled: bool = False,
+) -> dict[str, TraceScan]:
     """Look once at every folder of `root`, and give the traces by id.
 
     `previous` is the last result: traces unchanged since are taken over, and whether files still arrive is seen by
-    it. Folders of the `bundled` root may mark themselves as `sample` or `demo` in their metadata. A folder whose name
-    can't be an id, or that links out of the root, is skipped and logged once. Raises OSError when the root itself
-    can't be read; anything wrong within a folder is that trace's error.
+    it. `settled` gives the bytes of traces that were found still before the server started. Folders of the `bundled`
+    root may mark themselves as `sample` or `demo` in their metadata. A folder whose name can't be an id is skipped and
+    logged once. Raises OSError when the root itself can't be read; anything wrong within a folder is that trace's
+    error.
     """
     previous = previous or {}
-    # An installer may have made the bundled files links; nobody else can write there.
-    real_root = "/" if bundled else os.path.realpath(root)
+    settled = settled or {}
     found: dict[str, TraceScan] = {}
     with os.scandir(root) as entries:
-        names = sorted(entry.name for entry in entries if _is_candidate(entry, real_root))
+        names = sorted(entry.name for entry in entries if _is_candidate(entry))
     for name in names:
         old = previous.get(name)
         try:
-            folder = list_folder(root / name, real_root)
+            folder = list_folder(root / name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            found[name] = _unreadable(root / name, old, error)
+            found[name] = _unreadable(root / name, error)
             continue
-        if not folder.sizes and not folder.outside:
+        if not folder.sizes:
             continue
-        still = old is not None and old.fingerprint == folder.fingerprint
-        if old is not None and still and old.state is not TraceState.UPLOADING:
+        if old is None:
+            still = settled.get(name) == sum(folder.sizes.values())
+        else:
+            still = old.fingerprint == folder.fingerprint
+        if old is not None and still and old.state is not TraceState.UPLOADING and not old.retry:
             found[name] = old
         else:
             found[name] = _look(folder, still=still, bundled=bundled)
     return found
 
 
-def _is_candidate(entry: os.DirEntry[str], real_root: str) -> bool:
+def _is_candidate(entry: os.DirEntry[str]) -> bool:
     try:
         if entry.name.startswith(".") or not entry.is_dir():
             return False
         if not re.fullmatch(TRACE_ID, entry.name):
             _complain(entry.path, "a trace's name may hold only letters, digits, '.', '_' and '-', 128 at most")
-            return False
-        if entry.is_symlink() and not is_inside(Path(entry.path), real_root):
-            _complain(entry.path, "it is a link that leads out of the folder of traces")
             return False
     except OSError:
         return False
@@ -151,9 +163,7 @@ def _complain(path: str, reason: str) -> None:
         log.warning("folder %r is not taken as a trace: %s", path, reason)
 
 
-def _unreadable(path: Path, old: TraceScan | None, error: OSError) -> TraceScan:
-    if old is not None and old.state is TraceState.FAILED and not old.fingerprint:
-        return old
+def _unreadable(path: Path, error: OSError) -> TraceScan:
     return TraceScan(
         id=path.name,
         path=path,
@@ -173,44 +183,52 @@ def _unreadable(path: Path, old: TraceScan | None, error: OSError) -> TraceScan:
 
 
 def _look(folder: Folder, *, still: bool, bundled: bool) -> TraceScan:
-    read = _metadata(folder)
+    read = _metadata(folder, bundled=bundled)
     metadata = read if isinstance(read, TraceMetadata) else None
     sample = bundled and metadata is not None and metadata.sample
     place = next((place for place in (LIST_FOLDER + LIST, LIST) if place in folder.sizes), None)
     verdict = _judge(folder, read, place, still=still, sample=sample)
     listed = verdict.listed
-    arch = metadata.trace_gpu_arch if metadata else None
-    if arch is None and place is not None and listed is not None:
-        arch = arch_of_first_kernel(folder, place.removesuffix(LIST), listed)
-    ready = verdict.state is TraceState.READY
+    archs = [] if metadata or not (place and listed) else archs_of_kernels(folder, place.removesuffix(LIST), listed)
+    arch = metadata.trace_gpu_arch if metadata else next(reversed(archs), TraceMetadata().trace_gpu_arch)
+    kernels: tuple[KernelLaunch, ...] = ()
+    notes: tuple[str, ...] = ()
+    if verdict.state is TraceState.READY and place and listed:
+        stats = _stats_files(folder, place)
+        kernels = _kernels(folder, place, listed, stats)
+        notes = tuple(_notes(listed, stats, archs, adopted=metadata is None))
+        for note in notes:
+            log.info("trace %s: %s", folder.path.name, note)
     return TraceScan(
         id=folder.path.name,
         path=folder.path,
         state=verdict.state,
         error=verdict.error,
         metadata=metadata,
-        trace_gpu_arch=arch or TraceMetadata().trace_gpu_arch,
+        trace_gpu_arch=arch,
         kernel_count=_kernel_files(folder) if listed is None else len(listed.kernels),
         bytes=sum(folder.sizes.values()),
         has_real_timing="real_timing.json" in folder.sizes,
         has_step_timeline="corrected_timeline.json" in folder.sizes and "kernel_mapping.json" in folder.sizes,
         sample=sample,
         demo=bundled and metadata is not None and metadata.demo,
-        kernels=_kernels(folder, place, listed) if ready and place and listed else (),
+        kernels=kernels,
         fingerprint=folder.fingerprint,
+        retry=verdict.retry,
+        notes=notes,
     )
 
 
-def _metadata(folder: Folder) -> TraceMetadata | str | None:
+def _metadata(folder: Folder, *, bundled: bool) -> TraceMetadata | str | None:
     """The metadata, why it can't be read, or None when there is none."""
     if METADATA not in folder.sizes:
         return None
     try:
-        return parse_metadata(folder.read(METADATA, MAX_BYTES + 1))
-    except FileNotFoundError:
-        return None
+        # An installer may have made the bundled files links.
+        data = (folder.read if bundled else folder.read_own)(METADATA, MAX_BYTES + 1)
     except OSError as error:
         return f"{METADATA} can't be read: {error.strerror}."
+    return _LEADS_OUT if data is None else parse_metadata(data)
 
 
 def _judge(
@@ -221,11 +239,8 @@ def _judge(
     Only the status `complete` says that all files are there. Where no status (or an unknown one) says so, a
     kernelslist.g is taken as the last thing written, and the files must have been still for two scans.
     """
-    for name in (METADATA, LIST_FOLDER.rstrip("/"), LIST_FOLDER + LIST, LIST):
-        if name in folder.outside:
-            return _Verdict(TraceState.FAILED, f"{name} is a link that leads out of the folder of traces.")
     if isinstance(metadata, str):
-        return _Verdict(TraceState.UPLOADING, metadata)
+        return _Verdict(TraceState.FAILED if metadata == _LEADS_OUT else TraceState.UPLOADING, metadata, retry=True)
     status = metadata.status if metadata else None
     if metadata and status == "failed":
         return _Verdict(TraceState.FAILED, metadata.error or f"{METADATA} says that tracing failed, and not why.")
@@ -243,16 +258,19 @@ def _judge(
 
 
 def _judge_list(folder: Folder, place: str, *, sample: bool) -> _Verdict:
-    text = _text(folder, place)
-    if text is None:
-        return _Verdict(TraceState.FAILED, f"{place} can't be read, or is larger than {MAX_TEXT_BYTES >> 20} MiB.")
+    if folder.sizes[place] > MAX_TEXT_BYTES:
+        return _Verdict(TraceState.FAILED, f"{place} is larger than {MAX_TEXT_BYTES >> 20} MiB.")
+    try:
+        text = _text(folder, place)
+    except OSError as error:
+        return _Verdict(TraceState.FAILED, f"{place} can't be read: {error.strerror}.", retry=True)
     listed = parse_kernelslist(text)
-    sizes, outside = folder.beside(place)
+    sizes = folder.beside(place)
     if sample:
         # A sample has results only, no kernel files.
         sizes = {kernel.file: 1 for kernel in listed.kernels}
-    error = list_problem(listed, sizes, outside)
-    return _Verdict(TraceState.FAILED if error else TraceState.READY, error, listed)
+    problem = list_problem(listed, sizes)
+    return _Verdict(TraceState.FAILED if problem else TraceState.READY, problem, listed)
 
 
 def _has_raw_list(folder: Folder) -> bool:
@@ -273,27 +291,63 @@ def _kernel_files(folder: Folder) -> int:
     return len({found[1] for name in folder.sizes if (found := _KERNEL_FILE.fullmatch(name))})
 
 
-def _kernels(folder: Folder, place: str, listed: KernelsList) -> tuple[KernelLaunch, ...]:
+def _stats_files(folder: Folder, place: str) -> dict[str, str | None]:
+    """Names of the statistics files beside the list, each with the context it is of, None when its name tells none."""
+    found = {name: _STATS.fullmatch(name) for name in sorted(folder.beside(place))}
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def _contexts(listed: KernelsList) -> set[str | None]:
+    return {kernel.context for kernel in listed.kernels}
+
+
+def _kernels(
+    folder: Folder, place: str, listed: KernelsList, stats: Mapping[str, str | None]
+) -> tuple[KernelLaunch, ...]:
     """The listed kernels that a statistics file beside the list describes, by id.
 
-    Several contexts may have been traced while one is listed: ids repeat among them, so only the statistics of a
-    listed context count.
+    Several contexts may have been traced while one is listed, and ids repeat among them: a kernel's row is looked for
+    in its own context's file, then in one that tells no context. Names without a context are described by the only
+    context there is, or by none.
     """
-    contexts = {kernel.context for kernel in listed.kernels} - {None}
-    rows: dict[int, KernelLaunch] = {}
-    for name in sorted(folder.beside(place)[0]):
-        found = _STATS.fullmatch(name)
-        if found is None or (contexts and found[1] is not None and found[1] not in contexts):
-            continue
-        for row in parse_stats(_text(folder, place.removesuffix(LIST) + name) or ""):
-            rows.setdefault(row.kernel_id, row)
-    ids = {kernel.kernel_id for kernel in listed.kernels}
-    return tuple(rows[kernel_id] for kernel_id in sorted(rows) if kernel_id in ids)
+    ids = {kernel.kernel_id for kernel in listed.kernels if kernel.kernel_id is not None}
+    rows: dict[str | None, dict[int, KernelLaunch]] = {}
+    for name, context in stats.items():
+        if context is None or None in _contexts(listed) or context in _contexts(listed):
+            try:
+                text = _text(folder, place.removesuffix(LIST) + name)
+            except OSError as error:
+                log.warning("trace %s: %s can't be read: %s", folder.path.name, name, error.strerror)
+                continue
+            for row in parse_stats(text, ids):
+                rows.setdefault(context, {}).setdefault(row.kernel_id, row)
+    unnamed = rows.get(None, {})
+    if not unnamed and len(set(stats.values())) == 1:
+        unnamed = next(iter(rows.values()), {})
+    found: dict[tuple[str | None, int], KernelLaunch] = {}
+    for kernel in listed.kernels:
+        if kernel.kernel_id is not None:
+            own = rows.get(kernel.context, {}) if kernel.context else unnamed
+            described = own.get(kernel.kernel_id) or rows.get(None, {}).get(kernel.kernel_id)
+            if described is not None:
+                found.setdefault((kernel.context, kernel.kernel_id), described)
+    return tuple(sorted(found.values(), key=lambda row: row.kernel_id))
 
 
-def _text(folder: Folder, name: str) -> str | None:
-    try:
-        data = folder.read(name, MAX_TEXT_BYTES + 1)
-    except OSError:
-        return None
-    return None if len(data) > MAX_TEXT_BYTES else data.decode("utf-8", "replace")
+def _notes(
+    listed: KernelsList, stats: Mapping[str, str | None], archs: Sequence[str], *, adopted: bool
+) -> Iterator[str]:
+    contexts = _contexts(listed) - {None}
+    others = sorted(context for context in stats.values() if context and contexts and context not in contexts)
+    if others:
+        yield f"Other contexts were traced that kernelslist.g does not list: {', '.join(others)}."
+    if listed.ends_in_memcpy:
+        yield "kernelslist.g ends in a copy, on which simulators of before 2024 abort; Cascade leaves it out."
+    if len(archs) > 1:
+        yield f"Kernels are compiled for {', '.join(archs)}; {archs[-1]} is taken for the GPU's."
+    if adopted and not archs:
+        yield f"No kernel file tells its -binary version; {TraceMetadata().trace_gpu_arch} is assumed."
+
+
+def _text(folder: Folder, name: str) -> str:
+    return folder.read(name, MAX_TEXT_BYTES).decode("utf-8", "replace")

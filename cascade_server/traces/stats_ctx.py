@@ -17,7 +17,8 @@ def parse_stats(text: str, wanted: Container[int] | None = None) -> list[KernelL
 
     A row is `kernel-1-ctx_0x….trace.xz, <mangled name>, grid x, y, z, #blocks, block x, y, z, #threads, insts,insts`;
     the one of a kernel that was cut short ends after `#threads, ` and gives no instructions. Instructions are warp
-    instructions. Only kernels `wanted`, by id, are kept; None keeps all. `#threads` is a block's in some versions and the grid's in others, so it is not used.
+    instructions. `#threads` is a block's in some versions and the grid's in others, so it is not used. Only kernels
+    `wanted`, by id, are kept; None keeps all.
     """
     found: dict[int, KernelLaunch] = {}
     for line in text.split("\n"):
@@ -28,10 +29,11 @@ def parse_stats(text: str, wanted: Container[int] | None = None) -> list[KernelL
 
 
 def _row(line: str, wanted: Container[int] | None) -> KernelLaunch | None:
-    kernel_id = kernel_id_of(line)
+    kernel_id = kernel_id_of(line.lstrip())
     if kernel_id is None or (wanted is not None and kernel_id not in wanted):
         return None
-    cells = [cell.strip() for cell in line.split(",")]
+    raw = line.split(",")
+    cells = [cell.strip() for cell in raw]
     while cells[-1] == "":
         cells.pop()
     counts = _counts(cells)
@@ -40,7 +42,7 @@ def _row(line: str, wanted: Container[int] | None) -> KernelLaunch | None:
     end = len(cells) - counts
     grid_x, grid_y, grid_z, _, block_x, block_y, block_z, _ = (int(cell) for cell in cells[end - _NUMBERS : end])
     # A lone surrogate can't be sent on.
-    name = ",".join(cells[1 : end - _NUMBERS]).encode("utf-8", "replace").decode()
+    name = ",".join(raw[1 : end - _NUMBERS]).strip().encode("utf-8", "replace").decode()
     return KernelLaunch(
         kernel_id=kernel_id,
         name=name,

@@ -25,7 +25,7 @@ def sim_columns(sims: Sequence[SimSummary]) -> tuple[Column, ...]:
     finished = bool(sims) and all(sim.state in FINISHED for sim in sims)
     columns = (
         Column("state", "state", 11, least=1),
-        Column("config", "config", min(24, max(9, config)), least=8),
+        Column("config", "config", min(24, max(9, config))),
         Column("replica", "#", 2, priority=8, align="right"),
         Column("progress", "kernels done", 16, grow=3, most=70 if finished else 40, least=10),
         Column("issued", "issued", 7, priority=5, align="right"),

@@ -63,7 +63,7 @@ def fit(columns: Sequence[Column], room: int) -> list[tuple[Column, int]]:
         kept.remove(max(droppable, key=lambda column: column.priority))
     widths = {column.id: column.width for column in kept}
     left = room - needed()
-    for column in kept:
+    for column in reversed(kept):
         if left < 0 and column.least:
             cut = min(-left, column.width - column.least)
             widths[column.id] -= cut

@@ -44,7 +44,7 @@ async def offline(
     """Fly the app on a store that holds the bundled traces and these runs; without them, one in the middle."""
     store = fill(Store(), [mid_run()] if runs is None else runs)
     app = CascadeApp("http://127.0.0.1:8000", store=store, now=lambda: NOW, live=False)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await shown(pilot)
         yield pilot, app
 

@@ -33,7 +33,7 @@ PACE = Pace(poll_s=0.02, base_s=0.02, cap_s=0.1)
 async def flying(url: str, token: str | None = TOKEN) -> AsyncIterator[tuple[Pilot[None], CascadeApp]]:
     """Fly the app against a server, at a quick pace."""
     app = CascadeApp(url, token, pace=PACE)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         yield pilot, app
 
 
@@ -85,7 +85,7 @@ async def test_the_server_dies_and_comes_back(tmp_path: Path) -> None:
         await client.heartbeat(sim.id, Heartbeat(state=SimState.RUNNING))
         await client.post_logs(sim.id, 0, lines)
         app = CascadeApp(url, TOKEN, pace=PACE)
-        context = app.run_test(size=(120, 40))
+        context = app.run_test(size=(120, 40), notifications=True)
         pilot = await context.__aenter__()
         app.open_run(run.id)
         data = app.store.run(run.id)

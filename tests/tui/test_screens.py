@@ -86,10 +86,8 @@ async def test_panes_by_number_tab_and_zoom() -> None:
 
 async def test_a_trace_that_failed_says_why() -> None:
     async with offline() as (pilot, app):
-        failed = app.store.traces[0].model_copy(
         error = "kernelslist.g [/names] no kernel"
         failed = app.store.traces[0].model_copy(update={"state": TraceState.FAILED, "error": error})
-        )
         app.store.set_lists([failed, app.store.traces[1]], app.store.runs)
         app.post_message(StoreChanged())
         await pilot.pause()

@@ -36,6 +36,7 @@ def spec(**changes: str | None) -> LaunchSpec:
         run_id="run-000000000001",
         attempt=1,
         gpu_config="SM7_QV100",
+        core_clock_mhz=1132.0,
         trace_path=fields["trace_path"],
         replay_log=fields["replay_log"],
         stand_in=False,
