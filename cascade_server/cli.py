@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from . import __version__
+from .command_line.commands import register as register_client_commands
 
 app = typer.Typer(
     name="cascade",
@@ -123,6 +124,9 @@ def down(data_dir: DataDir = None) -> None:
     from .commands import run_down
 
     raise typer.Exit(run_down(given))
+
+
+register_client_commands(app)
 
 
 def main() -> None:

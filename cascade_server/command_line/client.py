@@ -1,4 +1,4 @@
-"""The contract's client, and what only the command line needs: answers as they came, bodies as streams, ids."""
+"""The contract's client, and what only the command line needs: answers as they came, logs from a line on, ids."""
 
 from __future__ import annotations
 
@@ -36,21 +36,14 @@ class Reply(Generic[T]):
 class Client(CascadeClient):
     """A Cascade client that keeps the bytes it got: `--json` passes them on unchanged."""
 
-    async def get(self, name: str, kind: type[T], *, json_body: str | None = None, **params: str) -> Reply[T]:
+    async def get(self, name: str, kind: type[T], /, *, body: str | None = None, **params: str) -> Reply[T]:
         """Call the route `name`. Raises as every call of the client does."""
-        async with self._request(ENDPOINTS[name], params, json_body=json_body) as response:
+        async with self._request(ENDPOINTS[name], params, body=body) as response:
             raw = await response.read()
         try:
             return Reply(TypeAdapter(kind).validate_json(raw), raw)
         except ValidationError as error:
             raise Unreachable(f"{self.url} answered {name} with something else: is it a Cascade server?") from error
-
-    async def stream(self, name: str, **params: str) -> AsyncIterator[bytes]:
-        """Read a body of any size in chunks of any size."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=60.0)
-        async with self._request(ENDPOINTS[name], params, timeout=timeout) as response:
-            async for chunk in response.content.iter_any():
-                yield chunk
 
     async def log_from(self, sim_id: str, tail: int | None) -> AsyncIterator[tuple[int, bytes]]:
         """Read a log, or its last `tail` lines, in chunks, each with the number of the first line that was sent."""

@@ -9,7 +9,9 @@ from .group import ShowGroup
 
 GIVE_UP_AFTER_S = 600.0
 
-trace_app = typer.Typer(cls=ShowGroup, no_args_is_help=True, epilog=o.EXIT_CODES)
+trace_app = typer.Typer(
+    cls=ShowGroup, no_args_is_help=True, subcommand_metavar="TRACE | COMMAND [ARGS]...", epilog=o.EXIT_CODES
+)
 """`cascade trace`: further commands are added here; an id in place of a command shows the trace."""
 
 run_app = typer.Typer(no_args_is_help=True, epilog=o.EXIT_CODES)
@@ -59,7 +61,7 @@ def runs(url: o.Url = None, token_file: o.TokenFile = None, as_json: o.Json = Fa
     connect.run(url, token_file, lambda client: list_runs(client, as_json))
 
 
-@run_app.command("create", epilog=o.WATCH_CODES)
+@run_app.command("create", epilog=o.CREATE_CODES)
 def run_create(
     trace: o.TraceId,
     on: o.On = None,

@@ -46,7 +46,7 @@ def print_comparison(to: Console, comparison: m.Comparison) -> None:
     used = len(str(len(names))) + GAP + min(LEAST_NAME, max(map(len, names)))
     widths = [max(len(title), *map(len, cells)) + GAP for title, cells in values]
     for first, end in _chunks(widths, to.width - used):
-        columns = [Column("#", right=True), Column("kernel", least=LEAST_NAME)]
+        columns = [Column("index", right=True), Column("kernel", least=LEAST_NAME)]
         columns += [Column(title, right=True) for title, _ in values[first:end]]
         if first:
             out.line(to)
@@ -158,7 +158,7 @@ def _print_kernels(to: Console, config: m.ConfigAccuracy) -> None:
         out.line(to)
         out.line(to, f"Worst kernels on {config.gpu_config}:")
         columns = [
-            Column("#", right=True),
+            Column("index", right=True),
             Column("kernel", least=LEAST_NAME),
             Column("real", right=True, drop=2),
             Column("simulated", right=True, drop=1),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from aiohttp import ClientConnectorError
 from pydantic import ValidationError
 from yarl import URL
 
@@ -132,7 +133,7 @@ def exit_codes() -> Any:
     except Stop as error:
         _leave(error.code, str(error))
     except Unreachable as error:
-        _leave(UNREACHABLE, f"{error}.")
+        _leave(UNREACHABLE, _unreachable(error))
     except Unauthorized as error:
         _leave(FAILED, f"{error.detail} (Cascade's client takes it from CASCADE_TOKEN or --token-file.)")
     except ApiError as error:
@@ -145,6 +146,14 @@ def exit_codes() -> Any:
     except OSError as error:
         _forget_output()
         _leave(FAILED, f"{error}.")
+
+
+def _unreachable(error: Unreachable) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ClientConnectorError):
+        why = cause.os_error.strerror or str(cause.os_error)
+        return f"No server answers on {cause.host}:{cause.port} ({why}): is it running, and is --url right?"
+    return f"{error}."
 
 
 def _leave(code: int, text: str) -> None:

@@ -59,11 +59,13 @@ async def create_run(
     trace_id = checked_trace_id(trace)
     body = m.RunCreate(trace_id=trace_id, entries=entries or [await _suggested(client, trace_id)])
     try:
-        reply = await client.get("create_run", m.RunDetail, json_body=body.model_dump_json())
+        reply = await client.get("create_run", m.RunDetail, body=body.model_dump_json())
     except Unreachable as error:
         if isinstance(error.__cause__, aiohttp.ClientConnectorError):
             raise
-        raise Unreachable(f"{error}; the run may have been made: look with `cascade runs` before trying again") from error
+        raise Unreachable(
+            f"{error}; the run may have been made: look with `cascade runs` before trying again"
+        ) from error
     run = reply.value
     if as_json and watch_for is None:
         out.print_json(reply.raw)

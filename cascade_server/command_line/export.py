@@ -58,15 +58,14 @@ async def export_run(client: Client, given: str, kind: ExportFormat, output: Pat
     """Write the file and say where it is."""
     run_id = await client.run_id(given)
     path = _target(output, NAMES[kind].format(run_id))
-    if os.path.lexists(path) and not force:
-        raise Stop(FAILED, f"{path} is there already; --force overwrites it.")
+    _refuse_existing(path, force)
     run = await client.run(run_id)
     if kind is ExportFormat.CSV:
         kernels = await client.run_kernels(run_id)
         pieces = _once(csv_bytes(run, kernels))
         what = plural(len(kernels), "kernel")
     else:
-        pieces = client.stream("run_results" if kind is ExportFormat.JSON else "run_perfetto", run_id=run_id)
+        pieces = client.run_results(run_id) if kind is ExportFormat.JSON else client.run_perfetto(run_id)
         what = "results" if kind is ExportFormat.JSON else "timeline"
     written = await _write(path, pieces, force, whole_json=kind is not ExportFormat.CSV)
     err = out.console(sys.stderr)
@@ -82,6 +81,11 @@ def _target(output: Path | None, name: str) -> Path:
         return Path(name)
     path = output.expanduser()
     return path / name if path.is_dir() else path
+
+
+def _refuse_existing(path: Path, force: bool) -> None:
+    if os.path.lexists(path) and not force:
+        raise Stop(FAILED, f"{path} is there already; --force overwrites it.")
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:
@@ -188,7 +192,5 @@ def _put(fresh: Path, path: Path, force: bool) -> None:
         raise Stop(FAILED, f"{path} is there already; --force overwrites it.") from None
     except OSError:
         # A file system without links.
-        with suppress(FileNotFoundError):
-            path.lstat()
-            raise Stop(FAILED, f"{path} is there already; --force overwrites it.") from None
+        _refuse_existing(path, force)
         fresh.replace(path)

@@ -16,6 +16,10 @@ WATCH_CODES = (
     "Exit codes: 0 the run succeeded, 4 it ended otherwise, 1 refused, 2 wrong usage, 3 no answer from the server, "
     "130 Ctrl-C (the run goes on), 141 the reader of the output has gone."
 )
+CREATE_CODES = (
+    "Exit codes: 0 launched, or with --watch succeeded; 4 watched, and it ended otherwise; 1 refused, 2 wrong usage, "
+    "3 no answer from the server, 130 Ctrl-C (the run goes on), 141 the reader of the output has gone."
+)
 
 
 class ExportFormat(StrEnum):
@@ -69,7 +73,7 @@ On = Annotated[
     typer.Option(
         "--on",
         envvar="CASCADE_RUN_ON",
-        metavar="CONFIG:COUNT",
+        metavar="CONFIG[:COUNT]",
         help="A GPU config and how many sims of it (without a count: one); may be repeated.",
         show_default="the config that the trace suggests",
     ),

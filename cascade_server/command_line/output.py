@@ -26,7 +26,8 @@ Cell = str | Text
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704 - called while the error is handled; `connect` knows the exit code
+        # Called while the error is handled: the exit code is for `connect` to know.
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,7 @@ def table(to: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
         line(to, empty)
         return
     cells = [[_text(cell) for cell in row] for row in rows]
-    natural = [
-        max(len(column.title), *(row[at].cell_len for row in cells)) for at, column in enumerate(columns)
-    ]
+    natural = [max(len(column.title), *(row[at].cell_len for row in cells)) for at, column in enumerate(columns)]
     shown, widths = fit(columns, natural, to.width)
     out = Table(box=None, show_edge=False, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for at in shown:
@@ -146,5 +145,3 @@ def notices(to: Console, of_runs: Iterable[tuple[str, str | None]]) -> None:
         named = ", ".join(concerned[:3])
         more = f" and {plural(len(concerned) - 3, 'more run')}" if len(concerned) > 3 else ""
         notice(to, f"{named}{more}: {text}")
-
-

@@ -90,7 +90,10 @@ async def show_trace(client: Client, given: str, as_json: bool) -> int:
             Column("block", drop=2),
             Column("warp insts", right=True, drop=3),
         ]
-        rows = [[str(k.kernel_id), short_name(k.name), _dims(k.grid), _dims(k.block), count(k.instructions)] for k in trace.kernels]
+        rows = [
+            [str(k.kernel_id), short_name(k.name), _dims(k.grid), _dims(k.block), count(k.instructions)]
+            for k in trace.kernels
+        ]
         out.table(to, columns, rows, empty="")
     return SUCCEEDED
 

@@ -59,29 +59,56 @@ _PER_STREAM = re.compile(r"(?:Total_core_cache|L2_cache)_\w*breakdown\[.*")
 _LEFT_OUT_AT_ZERO = re.compile(r"\w+_breakdown(?:_\w+)?\[.*")
 
 
+class Facts(NamedTuple):
+    """What a key of `block_stats` says of its value."""
+
+    base: str
+    """Without the `#2`, … of a key that is printed several times."""
+    kind: CounterKind | None
+    """None where no rule tells."""
+    extreme: bool
+    """A largest or smallest value over all kernels so far: it has no shares."""
+    per_stream: bool
+    """It counts the block's stream (`kernel_stream_id`) alone."""
+    left_out_at_zero: bool
+    """It is printed only when it is above 0."""
+
+
+_facts: dict[str, Facts] = {}
+_MOST_FACTS = 1 << 15
+
+
+def facts_of(key: str) -> Facts:
+    """The facts of a key. Remembered, since all blocks print the same keys; this changes nothing but the speed."""
+    facts = _facts.get(key)
+    if facts is None:
+        base = key.partition("#")[0]
+        rule = next((rule for rule in RULES if rule.pattern.fullmatch(base)), None)
+        facts = Facts(
+            base=base,
+            kind=rule.kind if rule else None,
+            extreme=rule is not None and rule.extreme,
+            per_stream=_PER_STREAM.fullmatch(base) is not None,
+            left_out_at_zero=_LEFT_OUT_AT_ZERO.fullmatch(base) is not None,
+        )
+        if len(_facts) >= _MOST_FACTS:
+            _facts.clear()
+        _facts[key] = facts
+    return facts
+
+
 def kind_of(key: str, value: StatValue) -> CounterKind:
-    """The kind of a key of `block_stats`.
+    """The kind of a statistic.
 
     A key without a rule (another version of the simulator): whole numbers are taken for cumulative, as nearly all
     are, numbers with a fraction for rates, the rest is text.
     """
-    rule = _rule_of(key)
-    if rule is not None:
-        return rule.kind
+    kind = facts_of(key).kind
+    if kind is not None:
+        return kind
     if isinstance(value, str):
         return CounterKind.TEXT
     return CounterKind.CUMULATIVE if isinstance(value, int) else CounterKind.RATE
-
-
-def is_extreme(key: str) -> bool:
-    """Whether a key is a largest or smallest value over all kernels so far: it has no shares."""
-    rule = _rule_of(key)
-    return rule is not None and rule.extreme
-
-
-def is_per_stream(key: str) -> bool:
-    """Whether a key counts the block's stream (`kernel_stream_id`) alone."""
-    return _PER_STREAM.fullmatch(_base(key)) is not None
 
 
 def counters(stats: Stats, before: Stats | None, same_stream: Stats | None, *, overlapped: bool) -> dict[str, Counter]:
@@ -89,7 +116,7 @@ def counters(stats: Stats, before: Stats | None, same_stream: Stats | None, *, o
 
     `before` are the statistics of the block before, `same_stream` those of the last one on the same stream;
     NOTHING_BEFORE where there is none, None where it is not known: then no shares can be taken from it. When other
-    kernels ran meanwhile (`overlapped`), only what counts one stream alone is one kernel's.
+    kernels ran while it did (`overlapped`), only what counts one stream alone is one kernel's.
 
     A share is None for rates, text, largest and smallest values, where one of the two values is no number, where
     the counter went down (it overflowed), and where a line that prints the key is missing in one of the two blocks.
@@ -97,10 +124,10 @@ def counters(stats: Stats, before: Stats | None, same_stream: Stats | None, *, o
     own_of = {True: _shares(stats, same_stream), False: _shares(stats, None if overlapped else before)}
     found: dict[str, Counter] = {}
     for key, value in stats.items():
-        kind = kind_of(key, value)
+        facts, kind = facts_of(key), kind_of(key, value)
         own: float | None = None
-        if kind is CounterKind.CUMULATIVE and not is_extreme(key):
-            own = own_of[is_per_stream(key)](key, value)
+        if kind is CounterKind.CUMULATIVE and not facts.extreme:
+            own = own_of[facts.per_stream](key, value)
         elif kind is CounterKind.PER_KERNEL and not overlapped and not isinstance(value, str):
             own = float(value)
         # model_construct: thousands at a time, and every part is typed.
@@ -113,15 +140,15 @@ def _shares(stats: Stats, before: Stats | None) -> Callable[[str, StatValue], fl
     if before is None:
         return lambda key, value: None
     first = not before
-    times, times_before = Tally(map(_base, stats)), Tally(map(_base, before))
+    times, times_before = _times(stats), _times(before)
 
     def share(key: str, value: StatValue) -> float | None:
-        base = _base(key)
+        facts = facts_of(key)
         old = before.get(key)
-        if first or (old is None and _LEFT_OUT_AT_ZERO.fullmatch(base)):
+        if first or (old is None and facts.left_out_at_zero):
             old = 0
         # Keys of channels are told apart by their order alone: one lost line shifts all behind it.
-        elif times[base] != times_before[base]:
+        elif times[facts.base] != times_before[facts.base]:
             return None
         if old is None or isinstance(old, str) or isinstance(value, str) or value < old:
             return None
@@ -130,19 +157,6 @@ def _shares(stats: Stats, before: Stats | None) -> Callable[[str, StatValue], fl
     return share
 
 
-def _base(key: str) -> str:
-    return key.partition("#")[0]
-
-
-_rules: dict[str, Rule | None] = {}
-_MOST_RULES = 1 << 14
-
-
-def _rule_of(key: str) -> Rule | None:
-    """The rule of a key. Remembered, since all blocks print the same keys; this changes nothing but the speed."""
-    base = _base(key)
-    if base not in _rules:
-        if len(_rules) >= _MOST_RULES:
-            _rules.clear()
-        _rules[base] = next((rule for rule in RULES if rule.pattern.fullmatch(base)), None)
-    return _rules[base]
+def _times(stats: Stats) -> Tally[str]:
+    """How often each key is printed."""
+    return Tally(facts_of(key).base for key in stats)

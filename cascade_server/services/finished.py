@@ -32,14 +32,15 @@ class Finished:
     own_cycles: int | None
     """Core clock cycles from its launch to its end."""
     overlapped: bool
-    """Other kernels ran since the block before."""
+    """Other kernels ran at some time while it did: what the simulator counted since the block before is not its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Launch:
     name: str
     stream: int | None
     total: int | None
+    overlapped: bool
 
 
 @dataclass(slots=True)
@@ -76,7 +77,6 @@ class _Scan:
         self._destroyed: list[int] = []
         self._total: int | None = 0
         self._block: _Block | None = None
-        self._most_running = 0
 
     def take(self, line: str) -> None:
         if line.startswith("kernel_name ="):
@@ -94,8 +94,10 @@ class _Scan:
         elif launch := _LAUNCH.fullmatch(line):
             self.end_block()
             name, uid, stream = launch.groups()
-            self._running[int(uid)] = _Launch(name.strip(), int(stream) if stream else None, self._total)
-            self._most_running = max(self._most_running, len(self._running))
+            for other in self._running.values():
+                other.overlapped = True
+            overlapped = bool(self._running)
+            self._running[int(uid)] = _Launch(name.strip(), int(stream) if stream else None, self._total, overlapped)
         elif destroyed := _DESTROY.fullmatch(line):
             self.end_block()
             self._destroyed.append(int(destroyed[1]))
@@ -115,18 +117,17 @@ class _Scan:
         ended = {uid: self._running[uid] for uid in self._destroyed if uid in self._running}
         on_stream = [uid for uid, launch in ended.items() if launch.stream == block.stream]
         uid = on_stream[0] if len(on_stream) == 1 else None
-        overlapped = self._most_running > 1
         if uid is None:
+            overlapped = any(launch.overlapped for launch in self._running.values())
             self.found.append(Finished(None, None, None, overlapped))
         else:
             launch = ended[uid]
             known = block.total is not None and launch.total is not None and block.total >= launch.total
             own = block.total - launch.total if known else None  # type: ignore[operator]
-            self.found.append(Finished(uid, launch.name, own, overlapped))
+            self.found.append(Finished(uid, launch.name, own, launch.overlapped))
         for gone in ended:
             del self._running[gone]
         self._destroyed.clear()
-        self._most_running = len(self._running)
 
 
 def _whole(line: str) -> int | None:

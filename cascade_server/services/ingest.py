@@ -98,8 +98,9 @@ class Ingest:
 
     async def _store(self, sim_id: str, feed: _Feed, lines: Sequence[str], *, unterminated: bool) -> None:
         first_line = feed.next_line
-        raw = b"".join(line_to_bytes(line) + b"\n" for line in lines)
-        shown = [display_text(line) for line in lines]
+        text = "\n".join(lines)
+        raw = line_to_bytes(text) + b"\n"
+        shown = list(lines) if text.isascii() else display_text(text).split("\n")
         found = feed.parser.feed(shown)
         blocks = [item for item in found if isinstance(item, KernelBlock)]
         marks = [item.kernel_index for item in found if isinstance(item, PartialMark)]

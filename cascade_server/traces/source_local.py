@@ -279,10 +279,10 @@ def _has_raw_list(folder: Folder) -> bool:
 
 def _not_processed(folder: Folder) -> str:
     raw = len({name for name in folder.sizes if (found := _KERNEL_FILE.fullmatch(name)) and not found[2]})
-    what = f"there are {raw} raw kernel traces and no kernelslist.g" if raw else "there is no kernelslist.g"
+    what = f"kernelslist.g is missing beside {raw} raw kernel trace{'s' if raw != 1 else ''}"
     return (
-        f"The trace is not post-processed: {what}. Run Accel-Sim's post-traces-processing on this folder; the trace "
-        "then becomes ready by itself."
+        f"The trace is not post-processed: {what if raw else 'there is no kernelslist.g'}. Run Accel-Sim's "
+        "post-traces-processing on this folder; the trace then becomes ready by itself."
     )
 
 

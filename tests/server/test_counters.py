@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -14,8 +14,7 @@ from cascade_server.services.counters import (
     RULES,
     Stats,
     counters,
-    is_extreme,
-    is_per_stream,
+    facts_of,
     kind_of,
 )
 from cascade_server.simlog.parser import KernelBlock, LogParser
@@ -25,7 +24,7 @@ OK = [name for name in TRUTH if name.startswith("ok-")]
 SERIAL = [name for name in OK if "concurrent" not in name]
 
 
-@lru_cache(maxsize=1)
+@cache
 def blocks(name: str) -> tuple[tuple[int, dict[str, StatValue]], ...]:
     """Stream and statistics of each block of a recording."""
     found = [item for item in LogParser().feed(recording_lines(name)) if isinstance(item, KernelBlock)]
@@ -55,8 +54,8 @@ def test_cumulative_counters_never_decrease(name: str) -> None:
     seen = 0
     for stream, stats in blocks(name):
         for key, value in stats.items():
-            if kind_of(key, value) is CounterKind.CUMULATIVE and not key.startswith("min_"):
-                old = (of_stream.get(stream, {}) if is_per_stream(key) else last).get(key, 0)
+            if kind_of(key, value) is CounterKind.CUMULATIVE:
+                old = (of_stream.get(stream, {}) if facts_of(key).per_stream else last).get(key, 0)
                 assert number(value) >= number(old), key
                 seen += 1
         last |= stats
@@ -70,11 +69,11 @@ def test_own_shares_add_up_to_the_last_value(name: str) -> None:
     sums: dict[tuple[int, str], float] = {}
     for (stream, stats), row in zip(blocks(name), shares(name), strict=True):
         for key, value in stats.items():
-            if kind_of(key, value) is CounterKind.CUMULATIVE and not is_extreme(key):
+            if kind_of(key, value) is CounterKind.CUMULATIVE and not facts_of(key).extreme:
                 own = row[key]
                 assert own is not None, key
                 assert own >= 0
-                place = (stream if is_per_stream(key) else -1, key)
+                place = (stream if facts_of(key).per_stream else -1, key)
                 sums[place] = sums.get(place, 0) + own
                 last[place] = number(value)
     assert sums == last
@@ -128,7 +127,9 @@ def test_overlapped_kernels_have_shares_of_their_stream_alone(name: str) -> None
     sums: dict[tuple[int, str], float] = {}
     last: dict[tuple[int, str], StatValue] = {}
     for (stream, stats), row in zip(blocks(name), shares(name, overlapped=True), strict=True):
-        assert {key for key, own in row.items() if own is not None} == {key for key in stats if is_per_stream(key)}
+        assert {key for key, own in row.items() if own is not None} == {
+            key for key in stats if facts_of(key).per_stream
+        }
         for key, own in row.items():
             if own is not None:
                 sums[stream, key] = sums.get((stream, key), 0) + own
@@ -167,7 +168,7 @@ def test_kinds(key: str, value: StatValue, kind: CounterKind) -> None:
 
 
 def test_what_is_not_known_has_no_share() -> None:
-    stats = {
+    stats: dict[str, StatValue] = {
         "gpgpu_n_load_insn": 10,
         "overflown": -5,
         "maxmflatency": 9,
@@ -179,7 +180,7 @@ def test_what_is_not_known_has_no_share() -> None:
         "gpu_ipc": "nan",
         "L2_cache_stats_fail_breakdown[GLOBAL_ACC_R][MISS_QUEUE_FULL]": 2,
     }
-    before = {"gpgpu_n_load_insn": 4, "overflown": 2**62, "maxmflatency": 3, "n_act": 4, "odd": 1}
+    before: dict[str, StatValue] = {"gpgpu_n_load_insn": 4, "overflown": 2**62, "maxmflatency": 3, "n_act": 4, "odd": 1}
     own = {key: c.own for key, c in counters(stats, before, before, overlapped=False).items()}
     assert own == {
         "gpgpu_n_load_insn": 6,

@@ -54,12 +54,8 @@ def test_concurrent_kernels_by_hand() -> None:
 
 @pytest.mark.parametrize("name", CONCURRENT)
 def test_each_concurrent_kernel_finishes_once_by_its_name(name: str) -> None:
-    launches = dict(
-        (int(uid), kernel)
-        for kernel, uid in re.findall(
-            r"^launching kernel name: (\S+) uid: (\d+)", "\n".join(recording_lines(name)), re.M
-        )
-    )
+    log = "\n".join(recording_lines(name))
+    launches = {int(uid): kernel for kernel, uid in re.findall(r"^launching kernel name: (\S+) uid: (\d+)", log, re.M)}
     assert sorted((f.uid, f.name) for f in of(name)) == sorted(launches.items())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,8 @@ def test_usable_folders_are_found_by_name_and_others_are_logged(
     (tmp_path / TESTED_CFGS / "SM75_EMPTY").mkdir()
     (tmp_path / TESTED_CFGS / "SM75_FOLDER" / "gpgpusim.config").mkdir(parents=True)
     (tmp_path / TESTED_CFGS / "README.md").write_text("x")
+    (tmp_path / TESTED_CFGS / "SM75_PIPE").mkdir()
+    os.mkfifo(tmp_path / TESTED_CFGS / "SM75_PIPE" / "gpgpusim.config")
     with caplog.at_level(logging.WARNING):
         assert find_configs(tmp_path) == load_configs(tmp_path)
     assert find_configs(tmp_path) == [

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_server.traces.kernelslist import ListedKernel, kernel_id_of, list_problem, parse_kernelslist
+from cascade_server.traces import kernelslist
+from cascade_server.traces.kernelslist import (
+    MAX_IGNORED,
+    KernelsList,
+    ListedKernel,
+    kernel_id_of,
+    list_problem,
+    parse_kernelslist,
+)
 from tests.recordings import CASES, EXPECT
 
 
@@ -25,9 +33,8 @@ def test_case_c21_only_kernels_count() -> None:
     assert [kernel.file for kernel in listed.kernels] == ["kernel-1.traceg", "kernel-2.traceg"]
     assert [kernel.line_no for kernel in listed.kernels] == [3, 7]
     assert (len(listed.kernels), listed.memcpys) == (want["kernels"], want["memcpy_htod"])
-    assert [line.partition(",")[0] for line in listed.ignored] == [
-        line.partition(",")[0] for line in want["ignored_lines"]
-    ]
+    assert list(listed.ignored) == [line.partition(",")[0] for line in want["ignored_lines"]]
+    assert listed.ends_in_memcpy is want["last_command_is_memcpy"]
     assert (listed.unsafe, listed.broken) == ((), ())
 
 
@@ -60,22 +67,30 @@ def test_ids(name: str, kernel_id: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "character"),
     [
-        "kernel-1.traceg;reboot",
-        "kernel-1 .traceg",
-        "kernel-$(id).traceg",
-        "kernel-1/../x",
-        "kernel-1.traceg\0",
-        "kernelé",
+        ("kernel-1.traceg;reboot", ";"),
+        ("kernel-1 .traceg", " "),
+        ("kernel-$(id).traceg", "$"),
+        ("kernel-1/../x", "/"),
+        ("kernel-1.traceg\0", "\0"),
+        ("kernelé", "é"),
+        ("kernel-1\u202e.traceg", "\u202e"),
     ],
 )
-def test_names_that_a_shell_would_read_are_unsafe(name: str) -> None:
+def test_names_that_a_shell_would_read_are_unsafe(name: str, character: str) -> None:
     listed = parse_kernelslist(f"kernel-1.traceg\n{name}\n")
-    assert listed.unsafe == (name,)
+    assert [kernel.file for kernel in listed.unsafe] == [name]
     problem = list_problem(listed, {"kernel-1.traceg": 1, name: 1})
     assert problem is not None
-    assert repr(name) in problem
+    assert problem.startswith(f"Line 2 of kernelslist.g names a kernel file with {character!r} in it:")
+
+
+def test_what_stands_in_the_list_is_not_quoted() -> None:
+    for line in ("kernel.password = s3cret", "MemcpyHtoD s3cret", "kernel: s3cret"):
+        problem = list_problem(parse_kernelslist(f"{line}\n"), {})
+        assert problem is not None
+        assert "s3cret" not in problem
 
 
 def test_the_context_of_a_kernel() -> None:
@@ -84,14 +99,14 @@ def test_the_context_of_a_kernel() -> None:
 
 
 def test_an_indented_line_is_ignored_as_the_simulator_ignores_it() -> None:
-    assert parse_kernelslist(" kernel-1.traceg\n\t\n").ignored == (" kernel-1.traceg",)
+    assert parse_kernelslist(" kernel-1.traceg\n\t\n") == KernelsList((), 0, ignored=(" kernel-1.traceg",))
 
 
 @pytest.mark.parametrize("line", ["MemcpyHtoD", "MemcpyHtoD,zz,1", "MemcpyHtoD,0x1,1;id", "MemcpyHtoDAsync,0x1,1"])
 def test_a_broken_copy_is_no_list_to_run(line: str) -> None:
     listed = parse_kernelslist(f"{line}\nkernel-1.traceg\n")
-    assert (listed.memcpys, listed.broken) == (1, (line,))
-    assert line in (list_problem(listed, {"kernel-1.traceg": 1}) or "")
+    assert (listed.memcpys, listed.broken, listed.ends_in_memcpy) == (1, (1,), False)
+    assert "Line 1 of kernelslist.g is not `MemcpyHtoD" in (list_problem(listed, {"kernel-1.traceg": 1}) or "")
 
 
 def test_what_the_disk_lacks_is_named() -> None:
@@ -107,9 +122,9 @@ def test_what_the_disk_lacks_is_named() -> None:
 
 def test_problems_are_counted_not_repeated() -> None:
     listed = parse_kernelslist("".join(f"kernel-{i}.traceg\n" for i in (1, 2, 3, 4, 5, 5)))
-    problem = list_problem(listed, {"kernel-1.traceg": 0}, {"kernel-2.traceg"}) or ""
+    problem = list_problem(listed, {"kernel-1.traceg": 0}) or ""
     assert "kernel-1.traceg is empty" in problem
-    assert "kernel-2.traceg is a link that leads out" in problem
+    assert "kernel-2.traceg is missing" in problem
     assert "kernel-4" not in problem
     assert problem.endswith("and 2 more.")
     assert list_problem(parse_kernelslist("MemcpyHtoD,0x0,1\n"), {}) == (
@@ -123,11 +138,24 @@ def test_a_plain_name_that_lost_its_compression_is_found_too() -> None:
     assert "(but kernel-1.traceg is there" in (list_problem(listed, {"kernel-1.traceg": 1}) or "")
 
 
+def test_a_list_of_any_length_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernelslist, "MAX_KERNELS", 1000)
+    listed = parse_kernelslist("kernel-1.traceg\n" * 1005 + "kernel-1;\n")
+    assert len(listed.kernels) == 1000
+    assert list_problem(listed, {"kernel-1.traceg": 1}) == "kernelslist.g names more than 1,000 kernels."
+    assert not parse_kernelslist("kernel-1.traceg\n" * 1000).too_many
+    assert len(parse_kernelslist("".join(f"line{i}\n" for i in range(100))).ignored) == MAX_IGNORED
+    problem = list_problem(parse_kernelslist("kernel" * 10_000), {})
+    assert problem is not None
+    assert len(problem) < 200
+
+
 @given(st.text() | st.text("kernel-019.tracegxzMemcpyHtoD,; \r\n"))
-def test_garbage_never_raises_and_no_line_is_lost(text: str) -> None:
+def test_garbage_never_raises(text: str) -> None:
     listed = parse_kernelslist(text)
-    lines = sum(1 for line in text.split("\n") if line.rstrip(" \t\r"))
-    assert len(listed.kernels) + listed.memcpys + len(listed.ignored) == lines
+    lines = [line.rstrip(" \t\r") for line in text.split("\n")]
+    assert [kernel.file for kernel in listed.kernels] == [line for line in lines if line.startswith("kernel")]
+    assert listed.memcpys == sum(line.startswith("MemcpyHtoD") for line in lines)
     list_problem(listed, {})
 
 

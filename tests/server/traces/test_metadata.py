@@ -112,13 +112,18 @@ def test_wrong_types_count_as_missing() -> None:
         (b" " * (MAX_BYTES + 1), "larger than 4 MiB"),
         (b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1), "nests deeper"),
         (b"[" * 100_000, "nests deeper"),
-        (b'{"n": ' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "too many digits"),
+        (b'{\n"a": s3cret}', "at line 2, column 6"),
+        (b"root:s3cret:0:0::/root:/bin/sh\n", "not valid JSON"),
+        (b'{"a": "\\s3cret"}', "not valid JSON"),
+        (b'{"a": 1} s3cret', "not valid JSON"),
     ],
 )
 def test_what_is_no_metadata_yet_says_why(data: bytes, reason: str) -> None:
     metadata = parse_metadata(data)
     assert isinstance(metadata, str)
     assert reason in metadata
+    assert "s3cret" not in metadata
 
 
 def test_what_json_has_no_word_for_is_kept_as_text() -> None:

@@ -48,7 +48,7 @@ def test_rows(row: str, instructions: int | None) -> None:
 def test_a_name_with_commas_is_split_from_the_right(tail: str) -> None:
     row = f"kernel-1.trace, void f<int, 4>(int, a), 32, 2, 1, 64, 256, 1, 1, 256,{tail}"
     (kernel,) = parse_stats(row)
-    assert (kernel.name, kernel.grid, kernel.block) == ("void f<int,4>(int,a)", (32, 2, 1), (256, 1, 1))
+    assert (kernel.name, kernel.grid, kernel.block) == ("void f<int, 4>(int, a)", (32, 2, 1), (256, 1, 1))
     assert kernel.instructions == (9216 if "9216" in tail else None)
 
 
@@ -72,6 +72,12 @@ def test_broken_rows_are_skipped(row: str) -> None:
 def test_by_id_and_the_first_of_an_id_counts() -> None:
     rows = [ROW.replace("kernel-1-", f"kernel-{i}-").replace("9216", str(n)) for n, i in enumerate((10, 2, 10))]
     assert [(kernel.kernel_id, kernel.instructions) for kernel in parse_stats("".join(rows))] == [(2, 1), (10, 0)]
+
+
+def test_only_wanted_kernels_are_kept() -> None:
+    rows = "".join(ROW.replace("kernel-1-", f"kernel-{i}-") for i in range(1, 6))
+    assert [kernel.kernel_id for kernel in parse_stats(rows, {2, 5, 9})] == [2, 5]
+    assert parse_stats(rows, ()) == []
 
 
 DIMS = st.tuples(*[st.integers(0, 2**31 - 1)] * 3)
