@@ -19,16 +19,18 @@ from cascade_server.contract.states import FINISHED, SimState
 from . import output as out
 from .output import GAP, Column
 from .runs import print_run
-from .text import MISSING, counts_of, duration, elapsed_of, harmless, kernels_of, plural, short_name, sim_name
+from .text import MISSING, counts_of, duration, elapsed_of, harmless, kernels_of, plural, short_name
 from .viewers import Viewer
 
 REDRAW_S = 0.25
 WIDEST_BAR = 30
+BAR = 3
 _ORDER = [SimState.RUNNING, SimState.LOST, SimState.LAUNCHING, SimState.PENDING, *SimState]
 
 COLUMNS = (
     Column("state"),
-    Column("sim", least=8),
+    Column("config", least=8),
+    Column("#"),
     Column("bar", least=6, drop=2),
     Column("kernels"),
     Column("time", right=True, drop=3),
@@ -94,7 +96,7 @@ class Bars(Viewer):
         now = datetime.now(UTC)
         rows = [_cells(sim, now) for sim in sims]
         natural = [max((row[at].cell_len for row in rows), default=0) for at in range(len(COLUMNS))]
-        natural[2] = WIDEST_BAR
+        natural[BAR] = WIDEST_BAR
         shown, widths = out.fit(COLUMNS, natural, self._to.width)
         grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
         for at in shown:
@@ -102,7 +104,7 @@ class Bars(Viewer):
             grid.add_column(width=widths.get(at), no_wrap=True, justify="right" if right else "left")
         for sim, row in zip(sims, rows, strict=True):
             cells: list[RenderableType] = [*row]
-            cells[2] = ProgressBar(total=1.0, completed=_done(sim), width=widths.get(2, WIDEST_BAR))
+            cells[BAR] = ProgressBar(total=1.0, completed=_done(sim), width=widths.get(BAR, WIDEST_BAR))
             grid.add_row(*(cells[at] for at in shown))
         return grid
 
@@ -113,7 +115,8 @@ def _cells(sim: SimSummary, now: datetime) -> list[Text]:
         current = sim.error
     return [
         out.state(sim.state),
-        Text(harmless(sim_name(sim))),
+        Text(harmless(sim.gpu_config)),
+        Text(f"#{sim.replica}"),
         Text(""),
         Text(kernels_of(sim)),
         Text(duration(elapsed_of(sim, now)) if sim.started_at else MISSING),

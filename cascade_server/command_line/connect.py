@@ -151,7 +151,8 @@ def exit_codes() -> Any:
 def _unreachable(error: Unreachable) -> str:
     cause = error.__cause__
     if isinstance(cause, ClientConnectorError):
-        why = cause.os_error.strerror or str(cause.os_error)
+        number = cause.os_error.errno
+        why = os.strerror(number) if number else str(cause.os_error)
         return f"No server answers on {cause.host}:{cause.port} ({why}): is it running, and is --url right?"
     return f"{error}."
 

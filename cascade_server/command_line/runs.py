@@ -115,6 +115,7 @@ def print_sims(to: Console, sims: list[m.SimSummary]) -> None:
     columns = [
         Column("sim"),
         Column("config", least=9, drop=1),
+        Column("#", right=True, drop=1),
         Column("state"),
         Column("kernels", right=True, drop=2),
         Column("cycles", right=True, drop=5),
@@ -122,18 +123,20 @@ def print_sims(to: Console, sims: list[m.SimSummary]) -> None:
         Column("time", right=True, drop=4),
         Column("replays", least=9, drop=3),
     ]
-    if not any(sim.replay_of for sim in sims):
+    replays = any(sim.replay_of for sim in sims)
+    if not replays:
         columns.pop()
     rows: list[list[out.Cell]] = [
         [
             sim.id,
-            sim_name(sim),
+            sim.gpu_config,
+            str(sim.replica),
             out.state(sim.state),
             kernels_of(sim),
             count(sim.latest.gpu_tot_sim_cycle),
             number(sim.latest.gpu_tot_ipc, 1),
             duration(elapsed_of(sim, now)),
-            *([_replayed(sim)] if len(columns) == 8 else []),
+            *([_replayed(sim)] if replays else []),
         ]
         for sim in sims
     ]

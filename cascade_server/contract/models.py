@@ -100,6 +100,7 @@ class TraceSummary(Model):
     has_real_timing: bool = False
     has_step_timeline: bool = False
     sample: bool = Field(default=False, description="A bundled sample: results only, it can't be simulated.")
+    warnings: list[str] = Field(default=[], description="Addition: what is odd about it but does not stop it.")
     demo: bool = Field(default=False, description="Addition: the bundled trace that can be run at once.")
 
 

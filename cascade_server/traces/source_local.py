@@ -89,6 +89,7 @@ class TraceScan:
             has_step_timeline=self.has_step_timeline,
             sample=self.sample,
             demo=self.demo,
+            warnings=list(self.notes),
             metadata=self.metadata.raw if self.metadata else None,
             kernels=list(self.kernels),
         )
