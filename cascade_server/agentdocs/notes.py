@@ -44,37 +44,38 @@ def grouped() -> list[tuple[Group, list[Endpoint]]]:
 
 
 NOTES: Mapping[str, str] = {
-    "health": "Looks at nothing but the process itself: traces, launcher and disk are not checked. "
-    "`auth` tells whether the other routes want a token.",
+    "health": "Looks at nothing but the process itself: traces, launcher and disk are not checked. `auth` tells "
+    "whether the other routes want a token.",
     "traces": "By `created_at`. A trace appears with its first file; only a `ready` one can be run.",
     "gpu_configs": "Read once, when the server starts. Folders whose name or clock can't be read are left out.",
-    "create_run": "The sims come back `pending` or `launching`. A second call makes a second run: after a network error "
-    "look through `GET /api/runs` before you send it again.",
+    "create_run": "The sims come back `pending` or `launching`. A second call makes a second run: after a network "
+    "error look through `GET /api/runs` before you send it again.",
     "cancel_run": "The launcher is asked to stop what runs. Calling it again changes nothing.",
     "run_kernels": "`stats` is empty here; `GET /api/sims/{sim_id}/kernels/{kernel_index}` has it.",
-    "run_comparison": "Row i holds the i-th kernel that each sim finished and the i-th row of real timing by `kernel_id`. "
-    "A config's time is the median over its replicas that finished that kernel, failed sims included.",
-    "run_accuracy": "Compares the rows of the comparison that have both times; what could not be matched is listed with "
-    "its reason.",
+    "run_comparison": "Row i holds the i-th kernel that each sim finished and the i-th row of real timing by "
+    "`kernel_id`. A config's time is the median over its replicas that finished that kernel, failed sims included.",
+    "run_accuracy": "Compares the rows of the comparison that have both times; what could not be matched is listed "
+    "with its reason.",
     "run_step_timelines": "Empty until a sim of the run succeeded on a trace that has a step timeline.",
     "run_results": "Streamed. Full statistics are 30 to 300 KB for each kernel.",
     "run_perfetto": "An object with `traceEvents`, `displayTimeUnit` and `otherData`, for ui.perfetto.dev and similar "
     "viewers. A finished kernel is one slice; slices lie end to end by `sim_time_ns`; `ts` and `dur` are µs.",
-    "run_events": "The first event is a `snapshot`; `sim`, `log` and `kernel` follow as they happen. After 15 s of silence "
-    "comes the comment `: keepalive`. The stream does not end with the run. Send `Last-Event-ID` to go on where a "
-    "stream broke off; an id that is too old gets a new snapshot.",
+    "run_events": "The first event is a `snapshot`; `sim`, `log` and `kernel` follow as they happen. After 15 s of "
+    "silence comes the comment `: keepalive`. The stream does not end with the run. Send `Last-Event-ID` to go on "
+    "where a stream broke off; an id that is too old gets a new snapshot.",
     "server_events": "The first event is a `snapshot`; `run`, `trace` and `trace_gone` follow. Keepalive and "
     "`Last-Event-ID` are as for the events of one run.",
     "sim_results": "Streamed. A config that is gone has arch `unknown` and clock 0.",
-    "sim_log": "Streamed, every line in its order. With `tail` the header `X-Cascade-First-Line` holds the number, from "
-    "0, of the first line sent.",
-    "sim_file": "With the content type it was stored under; a `.gz` is `application/gzip` and stays packed. Ranges work.",
+    "sim_log": "Streamed, every line in its order. With `tail` the header `X-Cascade-First-Line` holds the number, "
+    "from 0, of the first line sent.",
+    "sim_file": "With the content type it was stored under; a `.gz` is `application/gzip` and stays packed. Ranges "
+    "work.",
     "openapi": "Made from the same table and types as this page.",
     "docs": "This page. It loads nothing from elsewhere.",
-    "heartbeat": "`running` clears `error`, and the first one sets `started_at`. On a finished sim it changes nothing. The "
-    "answer's `cancel` asks the worker to stop.",
-    "post_logs": "`seq` counts the lines sent before this chunk. A repeat or an overlap is dropped; a gap is refused with "
-    "the `next_seq` wanted: so every line arrives exactly once.",
+    "heartbeat": "`running` clears `error`, and the first one sets `started_at`. On a finished sim it changes "
+    "nothing. The answer's `cancel` asks the worker to stop.",
+    "post_logs": "`seq` counts the lines sent before this chunk. A repeat or an overlap is dropped; a gap is refused "
+    "with the `next_seq` wanted: so every line arrives exactly once.",
     "put_file": "The body is the file. Nothing of it can be seen until all of it has arrived.",
 }
 """More on a route than its summary, by the route's name. Backticks mark code."""

@@ -12,18 +12,19 @@ from cascade_server.contract.endpoints import Auth, Endpoint, Query
 from cascade_server.contract.models import FILE_NAME, TRACE_ID
 
 from .notes import GROUPS, NOTES, group_of, grouped
+from .plain import without_mark
 from .schemas import Schema, components, reference
 
 INTRO = """\
 Launch, watch and compare many Accel-Sim simulations of one GPU trace.
 
-Times are ISO 8601 in UTC. Lists come whole, without paging. JSON never holds NaN or Infinity: what is missing is null. \
-A response may gain fields later; ignore those you don't know.
+Times are ISO 8601 in UTC. Lists come whole, without paging. JSON never holds NaN or Infinity: what is missing is \
+null. A response may gain fields later; ignore those you don't know.
 
-Every error is JSON with `detail`: one sentence, or for a body that does not fit its model a list of `{loc, msg, type}`. \
-Beside the statuses each route lists, a path that does not exist answers 404, a wrong method 405, and a fault of the \
-server 500, all in this form. Answers other than event streams carry an `ETag`; send it as `If-None-Match` and an \
-unchanged answer is an empty 304."""
+Every error is JSON with `detail`: one sentence, or for a body that does not fit its model a list of `{loc, msg, \
+type}`. Beside the statuses each route lists, a path that does not exist answers 404, a wrong method 405, and a \
+fault of the server 500, all in this form. Answers other than event streams carry an `ETag`; send it as \
+`If-None-Match` and an unchanged answer is an empty 304."""
 
 _SIM_ID = r"^sim-[0-9a-f]{12}$"
 _RUN_ID = r"^run-[0-9a-f]{12}$"
@@ -103,6 +104,12 @@ def path_parameters(endpoint: Endpoint) -> list[str]:
     return re.findall(r"{(\w+)}", endpoint.path)
 
 
+def event_type(endpoint: Endpoint) -> Schema | None:
+    """The type of a stream's events; None for a route that is no stream."""
+    name = _EVENTS.get(endpoint.name)
+    return None if name is None else {"$ref": f"#/components/schemas/{name}"}
+
+
 def query_schema(query: Query) -> Schema:
     """The schema of a query parameter."""
     return {"type": "integer", "minimum": 0, "maximum": _MAX_NUMBER} if query.type is int else {"type": "string"}
@@ -112,7 +119,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "tags": [group_of(endpoint).title],
-        "summary": endpoint.summary,
+        "summary": without_mark(endpoint.summary),
     }
     if endpoint.name in NOTES:
         operation["description"] = NOTES[endpoint.name]
@@ -136,7 +143,14 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     for query in endpoint.query:
         if endpoint.auth is Auth.TOKEN_OR_QUERY and query.name == _SCHEMES["queryToken"]["name"]:
             continue  # A security scheme already, and a parameter may not be described twice.
-        found.append({"name": query.name, "in": "query", "description": query.summary, "schema": query_schema(query)})
+        found.append(
+            {
+                "name": query.name,
+                "in": "query",
+                "description": without_mark(query.summary),
+                "schema": query_schema(query),
+            }
+        )
     return found
 
 
@@ -190,11 +204,12 @@ def _success(endpoint: Endpoint) -> dict[str, Any]:
 def _content(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.response is not None:
         return {"application/json": {"schema": reference(endpoint.response, "serialization")}}
-    if (events := _EVENTS.get(endpoint.name)) is not None:
-        text = f"Server-sent events; the `data` of each is one {events} as JSON. There is no `event` field."
+    if (event := event_type(endpoint)) is not None:
+        name = _EVENTS[endpoint.name]
+        text = f"Server-sent events; the `data` of each is one {name} as JSON. There is no `event` field."
         media = {"schema": {"type": "string", "description": text}}
         # OpenAPI 3.1 can't say what one event of a stream looks like: an extension does.
-        return {endpoint.media_type: media | {"x-events": {"$ref": f"#/components/schemas/{events}"}}}
+        return {endpoint.media_type: media | {"x-events": event}}
     if endpoint.name == "sim_file":
         return {"*/*": {}}
     return {endpoint.media_type: {"schema": {"type": "string"}}}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
+from typing import TypeVar
 
 from cascade_server.contract.endpoints import ENDPOINTS, Auth, Endpoint
 
 from .notes import RUN_STATES, SIM_STATES, TRACE_STATES
 from .plain import without_mark
 from .templating import fill
+
+State = TypeVar("State", bound=StrEnum)
 
 STEPS = {
     "health", "traces", "trace", "gpu_configs", "create_run", "runs", "run", "cancel_run", "run_kernels",
@@ -40,6 +43,6 @@ def _line(endpoint: Endpoint) -> str:
     return f"- `{endpoint.method} {endpoint.path}`: {without_mark(endpoint.summary)}"
 
 
-def _states(meanings: Mapping[StrEnum, str]) -> str:
+def _states(meanings: Mapping[State, str]) -> str:
     words = [f"`{state.value}` ({meaning})" for state, meaning in meanings.items()]
     return ", ".join(words[:-1]) + f" or {words[-1]}"

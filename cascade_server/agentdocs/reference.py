@@ -10,10 +10,11 @@ from enum import StrEnum
 from functools import cache
 from html import escape
 from http import HTTPStatus
+from typing import TypeVar
 
 from cascade_server import __version__
 from cascade_server.contract.endpoints import Auth, Endpoint
-from cascade_server.contract.states import MOVES
+from cascade_server.contract.states import MOVES, SimState
 
 from .markdown import AUTH
 from .notes import NOTES, RUN_STATES, SIM_STATES, TRACE_STATES, Group, grouped
@@ -21,6 +22,8 @@ from .openapi import INTRO, PATH_PARAMETERS, event_type, path_parameters, query_
 from .plain import anchor, paragraphs, without_mark
 from .schemas import Schema, components, limits, reference, type_text
 from .style import CSS
+
+State = TypeVar("State", bound=StrEnum)
 
 
 def content_security_policy() -> str:
@@ -72,7 +75,7 @@ def _navigation() -> Iterator[str]:
     for group, endpoints in grouped():
         yield f'<h2><a href="#{anchor(group.title)}">{escape(group.title)}</a></h2>\n<ul>\n'
         for endpoint in endpoints:
-            path = escape(endpoint.path.removeprefix("/api"))
+            path = escape(endpoint.path)
             yield f'<li><a href="#{anchor("route", endpoint.name)}">{_method(endpoint)}<span>{path}</span></a></li>\n'
         yield "</ul>\n"
     yield '<h2><a href="#types">Types</a></h2>\n<ul>\n'
@@ -139,7 +142,9 @@ def _parameters(endpoint: Endpoint) -> Iterator[str]:
 
 
 def _fields(rows: Iterable[tuple[str, str, str]]) -> str:
-    lines = [f"<tr><td><code>{escape(name)}</code></td><td>{kind}</td><td>{text}</td></tr>\n" for name, kind, text in rows]
+    lines = [
+        f"<tr><td><code>{escape(name)}</code></td><td>{kind}</td><td>{text}</td></tr>\n" for name, kind, text in rows
+    ]
     return f'<div class="scroll"><table class="fields">\n{"".join(lines)}</table></div>\n'
 
 
@@ -173,7 +178,8 @@ def example(endpoint: Endpoint) -> str:
 
 
 def _types() -> Iterator[str]:
-    yield '<section>\n<h2 id="types">Types</h2>\n<p>Every JSON body, in and out. Fields that may be missing say so.</p>\n'
+    yield '<section>\n<h2 id="types">Types</h2>\n'
+    yield "<p>Every JSON body, in and out. Fields that may be missing say so.</p>\n"
     for name, schema in components().items():
         yield f'<article id="{anchor("type", name)}">\n<h3><code>{escape(name)}</code></h3>\n'
         for text in paragraphs(schema.get("description", "")):
@@ -203,11 +209,12 @@ def _states() -> Iterator[str]:
     yield "</section>\n"
 
 
-def _state_table(title: str, meanings: Mapping[StrEnum, str]) -> Iterator[str]:
-    moves = meanings is SIM_STATES
+def _state_table(title: str, meanings: Mapping[State, str]) -> Iterator[str]:
     yield f'<h4>{escape(title)}</h4>\n<div class="scroll"><table class="fields">\n'
     for state, meaning in meanings.items():
-        after = ", ".join(new for new in MOVES if new in MOVES[state]) if moves else ""  # type: ignore[index]
-        goes = f"then {after}" if after else "the end" if moves else ""
+        goes = ""
+        if isinstance(state, SimState):
+            after = ", ".join(new for new in MOVES if new in MOVES[state])
+            goes = f"then {after}" if after else "the end"
         yield f"<tr><td><code>{escape(state)}</code></td><td>{rich(meaning)}</td><td>{escape(goes)}</td></tr>\n"
     yield "</table></div>\n"

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import core_schema
 
 from cascade_server.contract import events
 from cascade_server.contract import models as m
@@ -40,7 +40,7 @@ class _Generator(GenerateJsonSchema):
     ) -> bool:
         return self.mode == "serialization" or super().field_is_required(field, total)
 
-    def field_title_should_be_set(self, schema: CoreSchema | core_schema.CoreSchemaField) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
@@ -67,9 +67,9 @@ def _model_in(kind: Any) -> type[BaseModel] | None:
 
 
 @cache
-def _generated() -> tuple[Mapping[tuple[type[BaseModel], Mode], Schema], dict[str, Schema]]:
+def _generated() -> tuple[dict[tuple[Any, Mode], Schema], dict[str, Schema]]:
     refs, document = models_json_schema(_models(), ref_template=PREFIX + "{model}", schema_generator=_Generator)
-    return refs, document["$defs"]
+    return dict(refs), document["$defs"]
 
 
 @cache

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cascade_server.contract import models as m
+from cascade_server.contract.analysis import ConfigAccuracy, RunAccuracy
 from cascade_server.contract.states import RunState
 
 from . import output as out
@@ -104,7 +105,7 @@ def _chunks(widths: list[int], room: int) -> list[tuple[int, int]]:
 async def accuracy_of_run(client: Client, given: str, as_json: bool) -> int:
     """Print how well simulated times agree with real ones."""
     run_id = await client.run_id(given)
-    reply = await client.get("run_accuracy", m.RunAccuracy, run_id=run_id)
+    reply = await client.get("run_accuracy", RunAccuracy, run_id=run_id)
     if as_json:
         out.print_json(reply.raw)
         return SUCCEEDED
@@ -117,7 +118,7 @@ async def accuracy_of_run(client: Client, given: str, as_json: bool) -> int:
     return SUCCEEDED
 
 
-def print_accuracy(to: Console, accuracy: m.RunAccuracy) -> None:
+def print_accuracy(to: Console, accuracy: RunAccuracy) -> None:
     """Print the figures of every config, then each one's worst and unmatched kernels."""
     columns = [
         Column("config", least=9),
@@ -153,7 +154,7 @@ def _percent(value: float | None, *, signed: bool = False) -> str:
     return MISSING if value is None else f"{value:+.2f} %" if signed else f"{value:.2f} %"
 
 
-def _print_kernels(to: Console, config: m.ConfigAccuracy) -> None:
+def _print_kernels(to: Console, config: ConfigAccuracy) -> None:
     if config.worst:
         out.line(to)
         out.line(to, f"Worst kernels on {config.gpu_config}:")

@@ -26,6 +26,7 @@ import aiohttp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from yarl import URL
 
+from . import analysis as a
 from . import models as m
 from .endpoints import ENDPOINTS, Endpoint
 from .events import (
@@ -163,13 +164,13 @@ class CascadeClient:
         """The run's kernels side by side over its configs."""
         return await self._call("run_comparison", m.Comparison, run_id=run_id)
 
-    async def run_accuracy(self, run_id: str) -> m.RunAccuracy:
+    async def run_accuracy(self, run_id: str) -> a.RunAccuracy:
         """The run against real hardware."""
-        return await self._call("run_accuracy", m.RunAccuracy, run_id=run_id)
+        return await self._call("run_accuracy", a.RunAccuracy, run_id=run_id)
 
-    async def sim_kernel(self, sim_id: str, kernel_index: int) -> m.KernelDetail:
+    async def sim_kernel(self, sim_id: str, kernel_index: int) -> a.KernelDetail:
         """One kernel with all its counters."""
-        return await self._call("sim_kernel", m.KernelDetail, sim_id=sim_id, kernel_index=str(kernel_index))
+        return await self._call("sim_kernel", a.KernelDetail, sim_id=sim_id, kernel_index=str(kernel_index))
 
     async def heartbeat(self, sim_id: str, beat: m.Heartbeat) -> m.HeartbeatReply:
         """Report a sim's state; repeatable."""

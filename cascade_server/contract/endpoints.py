@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from . import analysis as a
 from . import models as m
 
 
@@ -142,7 +143,7 @@ _ALL = (
         "GET",
         "/api/runs/{run_id}/accuracy",
         "Addition: per config, how well simulated times agree with real hardware.",
-        response=m.RunAccuracy,
+        response=a.RunAccuracy,
         errors=NO_RUN,
     ),
     Endpoint(
@@ -212,7 +213,7 @@ _ALL = (
         "GET",
         "/api/sims/{sim_id}/kernels/{kernel_index}",
         "Addition: one kernel with all its statistics, each with this kernel's own share.",
-        response=m.KernelDetail,
+        response=a.KernelDetail,
         errors={404: "No such sim, or it has not finished such a kernel."},
     ),
     Endpoint(

@@ -120,7 +120,8 @@ async def heads(db: aiosqlite.Connection, states: Collection[SimState], *, run_i
 async def launch_spec(db: aiosqlite.Connection, sim_id: str) -> LaunchSpec | None:
     """What its launcher needs; None when unknown."""
     cursor = await db.execute(
-        "SELECT sims.id, run_id, attempt, gpu_config, core_clock_mhz, replay_log, stand_in, traces.path AS path FROM sims "
+        "SELECT sims.id, run_id, attempt, gpu_config, core_clock_mhz, replay_log, stand_in, traces.path AS path "
+        "FROM sims "
         "JOIN runs ON runs.id = run_id JOIN traces ON traces.id = trace_id WHERE sims.id = ?",
         (sim_id,),
     )

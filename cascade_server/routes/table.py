@@ -10,7 +10,7 @@ from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
 from cascade_server.errors import NotYetError
 from cascade_server.middleware import Handler, guarded
 
-from . import analysis, events, health, outputs, results, runs, sims, traces
+from . import analysis, docs, events, health, outputs, results, runs, sims, traces
 
 HANDLERS: Mapping[str, Handler] = {
     "health": health.health,
@@ -35,6 +35,12 @@ HANDLERS: Mapping[str, Handler] = {
     "sim_log": sims.log,
     "sim_files": outputs.sim_files,
     "sim_file": outputs.sim_file,
+    "openapi": docs.openapi,
+    "docs": docs.docs,
+    "agent_prompt": docs.agent_prompt,
+    "agent_skill": docs.agent_skill,
+    "llms_txt": docs.llms_txt,
+    "llms_full_txt": docs.llms_full_txt,
     "post_step_timeline": outputs.post_step_timeline,
     "put_file": outputs.put_file,
     "heartbeat": sims.heartbeat,

@@ -10,14 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from cascade_server.contract.models import (
-    AccuracyRow,
-    ConfigAccuracy,
-    KernelStat,
-    RunAccuracy,
-    RunDetail,
-    UnmatchedKernel,
-)
+from cascade_server.contract.analysis import AccuracyRow, ConfigAccuracy, RunAccuracy, UnmatchedKernel
+from cascade_server.contract.models import KernelStat, RunDetail
 from cascade_server.traces.real_timing import RealKernel
 
 from .comparison import Column, columns, median_ns, row_name

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import aiosqlite
 
-from cascade_server.contract.models import Comparison, KernelDetail, KernelStat, RunAccuracy, RunDetail, StatValue
+from cascade_server.contract.analysis import KernelDetail, RunAccuracy
+from cascade_server.contract.models import Comparison, KernelStat, RunDetail, StatValue
 from cascade_server.db import blocks, kernels, logs, sims, traces
 from cascade_server.db.blocks import BlockPlace
 from cascade_server.db.connection import Database

@@ -12,7 +12,8 @@ from collections import Counter as Tally
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from cascade_server.contract.models import Counter, CounterKind, StatValue
+from cascade_server.contract.analysis import Counter, CounterKind
+from cascade_server.contract.models import StatValue
 
 Stats = Mapping[str, StatValue]
 

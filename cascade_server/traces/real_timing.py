@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import math
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from cascade_server.contract.models import INT64_MAX
 from cascade_server.contract.text import display_text
+
+from .folder import read_file
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +62,7 @@ def read_real_timing(folder: Path) -> tuple[RealKernel, ...] | None:
 
 
 def _read(path: Path) -> object:
-    # A pipe or device would block or never end.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is no regular file")
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    data = read_file(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
     return json.loads(data.decode("utf-8-sig"))

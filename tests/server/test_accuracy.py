@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_server.contract.models import RunAccuracy
+from cascade_server.contract.analysis import RunAccuracy
 from cascade_server.services import accuracy
 from cascade_server.services.accuracy import assess, pearson
 from cascade_server.traces.real_timing import RealKernel

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_server.contract.models import CounterKind, StatValue
+from cascade_server.contract.analysis import CounterKind
+from cascade_server.contract.models import StatValue
 from cascade_server.services.counters import (
     NOTHING_BEFORE,
     RULES,

@@ -15,7 +15,7 @@ from cascade_server.contract.models import KernelStat, RunDetail
 from cascade_server.services.perfetto import LISTED, chrome_trace, readable_name
 from tests.server.kernels import make_kernel, make_kernels, make_run
 
-METADATA = {
+METADATA: dict[str, dict[str, type]] = {
     "process_name": {"name": str},
     "process_sort_index": {"sort_index": int},
     "thread_name": {"name": str},
