@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from . import __version__
+from .agentdocs.cli import register as register_docs_commands
 from .command_line.commands import register as register_client_commands
 
 app = typer.Typer(
@@ -127,6 +128,7 @@ def down(data_dir: DataDir = None) -> None:
 
 
 register_client_commands(app)
+register_docs_commands(app)
 
 
 def main() -> None:

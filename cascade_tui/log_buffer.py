@@ -82,19 +82,24 @@ class LogBuffer:
         return True
 
     def _append(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            cut = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-            self._lines.append(cut)
-            self._chars += len(cut)
+        new = _cut(lines)
+        self._lines.extend(new)
+        self._chars += sum(map(len, new))
         while len(self._lines) > 1 and (len(self._lines) > self._max_lines or self._chars > self._max_chars):
             self._chars -= len(self._lines.popleft())
             self.first += 1
 
     def _prepend(self, lines: Sequence[str]) -> None:
-        for line in reversed(lines):
-            cut = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-            if len(self._lines) >= self._max_lines or self._chars + len(cut) > self._max_chars:
-                break
-            self._lines.appendleft(cut)
-            self._chars += len(cut)
-            self.first -= 1
+        room = self._max_lines - len(self._lines)
+        new = _cut(lines[-room:]) if room > 0 else []
+        new.reverse()
+        chars = sum(map(len, new))
+        while new and self._chars + chars > self._max_chars:
+            chars -= len(new.pop())
+        self._lines.extendleft(new)
+        self._chars += chars
+        self.first -= len(new)
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    return [line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…" for line in lines]

@@ -65,13 +65,13 @@ def _route(endpoint: Endpoint) -> Iterator[str]:
 def _type(name: str, schema: Schema) -> Iterator[str]:
     yield f"### {name}"
     yield ""
-    yield from (without_mark(text) + "\n" for text in paragraphs(schema.get("description", "")))
+    yield from (text + "\n" for text in paragraphs(schema.get("description", "")))
     if "properties" not in schema:
         yield short_type(schema)
         return
     for field, inner in schema["properties"].items():
         optional = "" if field in schema.get("required", ()) else ", optional"
-        text = without_mark(" ".join(inner.get("description", "").split()))
+        text = " ".join(inner.get("description", "").split())
         yield f"- `{field}`: {short_type(inner)}{optional}{'. ' + text if text else ''}"
 
 

@@ -23,6 +23,9 @@ from .plain import anchor, paragraphs, without_mark
 from .schemas import Schema, components, limits, reference, type_text
 from .style import CSS
 
+EXAMPLE_WIDTH = 100
+"""Characters of an example's line before it is broken."""
+
 State = TypeVar("State", bound=StrEnum)
 
 
@@ -174,7 +177,9 @@ def example(endpoint: Endpoint) -> str:
     elif endpoint.raw_body:
         words.append("-H 'Content-Type: application/octet-stream' --data-binary @FILE")
     url = endpoint.path.format(**{name: name.upper() for name in names})
-    return " ".join([*words, f'"$CASCADE_URL{url}"'])
+    words.append(f'"$CASCADE_URL{url}"')
+    line = " ".join(words)
+    return line if len(line) <= EXAMPLE_WIDTH else " \\\n  ".join([" ".join(words[:-2]), " ".join(words[-2:])])
 
 
 def _types() -> Iterator[str]:
@@ -183,7 +188,7 @@ def _types() -> Iterator[str]:
     for name, schema in components().items():
         yield f'<article id="{anchor("type", name)}">\n<h3><code>{escape(name)}</code></h3>\n'
         for text in paragraphs(schema.get("description", "")):
-            yield f"<p>{rich(without_mark(text))}</p>\n"
+            yield f"<p>{rich(text)}</p>\n"
         yield type_fields(schema)
         yield "</article>\n"
     yield "</section>\n"
@@ -196,7 +201,7 @@ def type_fields(schema: Schema) -> str:
     rows = []
     for field, inner in schema["properties"].items():
         optional = "" if field in schema.get("required", ()) else '<span class="tag">optional</span>'
-        text = rich(without_mark(" ".join(inner.get("description", "").split())))
+        text = rich(" ".join(inner.get("description", "").split()))
         rows.append((field, type_html(inner) + optional, text))
     return _fields(rows)
 

@@ -15,6 +15,8 @@ from cascade_server.contract import events
 from cascade_server.contract import models as m
 from cascade_server.contract.endpoints import ENDPOINTS
 
+from .plain import without_mark
+
 Schema = dict[str, Any]
 Mode = Literal["validation", "serialization"]
 
@@ -76,7 +78,7 @@ def _generated() -> tuple[dict[tuple[Any, Mode], Schema], dict[str, Schema]]:
 def components() -> dict[str, Schema]:
     """Every wire type by name. Not to be changed by the caller."""
     refs, found = _generated()
-    schemas = dict(found)
+    schemas: dict[str, Schema] = _unmarked(found)
     for name in UNIONS:
         members = {model: refs[model, "serialization"] for model in union_members(name)}
         schemas[name] = {
@@ -88,6 +90,15 @@ def components() -> dict[str, Schema]:
             },
         }
     return dict(sorted(schemas.items()))
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        changed = {key: _unmarked(inner) for key, inner in value.items()}
+        if isinstance(value.get("description"), str):
+            changed["description"] = without_mark(value["description"])
+        return changed
+    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
 
 
 def reference(kind: Any, mode: Mode) -> Schema:

@@ -59,7 +59,7 @@ thead th { font-size: 12px; color: var(--dim); font-weight: 600; }
   margin-left: 0.4em;
   font-weight: 400; white-space: nowrap; }
 @media (max-width: 60rem) {
-  nav { position: static; width: auto; border-right: 0; border-bottom: 1px solid var(--line); max-height: 45vh; }
+  nav { position: static; width: auto; border-right: 0; border-bottom: 1px solid var(--line); max-height: 30vh; }
   main { margin-left: 0; padding: 1.2rem 1.1rem 4rem; }
 }
 @media print { nav { display: none; } main { margin: 0; max-width: none; } }

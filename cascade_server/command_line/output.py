@@ -47,7 +47,7 @@ class Column:
 def console(stream: IO[str] | None = None) -> Console:
     """A console on stdout (or another stream), as wide as its terminal."""
     out = stream or sys.stdout
-    width = None if out.isatty() or "COLUMNS" in os.environ else _UNBOUNDED
+    width = None if out.isatty() or os.environ.get("COLUMNS") else _UNBOUNDED
     return _Console(file=out, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
 
 

@@ -67,11 +67,7 @@ class Endpoint:
 NO_TRACE = {404: "No such trace."}
 NO_RUN = {404: "No such run."}
 NO_SIM = {404: "No such sim."}
-BAD_BODY = {
-    400: "The body is no JSON.",
-    413: "The body is too large.",
-    422: "The body does not fit the model.",
-}
+BAD_BODY = {413: "The body is too large.", 422: "The body is no JSON or does not fit the model."}
 
 _ALL = (
     Endpoint("health", "GET", "/api/health", "Whether the server serves.", response=m.Health, auth=Auth.NONE),
@@ -109,7 +105,7 @@ _ALL = (
             **NO_TRACE,
             **BAD_BODY,
             409: "The trace is not ready, or is a sample without instruction traces.",
-            422: "The body does not fit the model, a config is unknown, or its arch is not the trace's.",
+            422: "The body is no JSON or does not fit the model, a config is unknown, or its arch is not the trace's.",
         },
     ),
     Endpoint("runs", "GET", "/api/runs", "All runs, newest first.", response=list[m.RunSummary]),

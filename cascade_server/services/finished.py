@@ -93,6 +93,10 @@ class _Scan:
             self._block.total = self._total = _whole(line)
         elif launch := _LAUNCH.fullmatch(line):
             self.end_block()
+            # A kernel's block follows its end at once: those that ended before this line have lost theirs, and with it
+            # the total.
+            if self._take_ended():
+                self._total = None
             name, uid, stream = launch.groups()
             for other in self._running.values():
                 other.overlapped = True
@@ -113,21 +117,23 @@ class _Scan:
         block, self._block = self._block, None
         if block is None:
             return
-        # Kernels that were queued and never launched are destroyed as well.
-        ended = {uid: self._running[uid] for uid in self._destroyed if uid in self._running}
+        ended = self._take_ended()
         on_stream = [uid for uid, launch in ended.items() if launch.stream == block.stream]
         uid = on_stream[0] if len(on_stream) == 1 else None
         if uid is None:
-            overlapped = any(launch.overlapped for launch in self._running.values())
+            overlapped = any(launch.overlapped for launch in [*ended.values(), *self._running.values()])
             self.found.append(Finished(None, None, None, overlapped))
         else:
             launch = ended[uid]
             known = block.total is not None and launch.total is not None and block.total >= launch.total
             own = block.total - launch.total if known else None  # type: ignore[operator]
             self.found.append(Finished(uid, launch.name, own, launch.overlapped))
-        for gone in ended:
-            del self._running[gone]
+
+    def _take_ended(self) -> dict[int, _Launch]:
+        """The kernels that have ended, which run no more; some are queued and never launched, and ended as well."""
+        ended = {uid: self._running.pop(uid) for uid in self._destroyed if uid in self._running}
         self._destroyed.clear()
+        return ended
 
 
 def _whole(line: str) -> int | None:

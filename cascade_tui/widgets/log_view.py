@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import getters
 from textual.binding import BindingType
 from textual.cache import LRUCache
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -51,6 +51,7 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
         self._left_at = 0
         self._strips: LRUCache[tuple[int, str, int], Strip] = LRUCache(1024)
         self._own_scroll = False
+        self._base = Style.null()
 
     @property
     def new_lines(self) -> int:
@@ -152,19 +153,24 @@ class LogView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # -- drawing -----------------------------------------------------------------------------
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the lines in sight, with one look at the style for all of them."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
         scroll_x, scroll_y = self.scroll_offset
         width = self.size.width
         index = y + scroll_y
         if self._buffer is None or not 0 <= index < len(self._buffer):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._base)
         gutter = self.number_width
         strip = self._strip(self._buffer.first + index, self._buffer[index])
-        strip = strip.crop_extend(scroll_x, scroll_x + width - gutter, None).apply_style(self.rich_style)
+        strip = strip.crop_extend(scroll_x, scroll_x + width - gutter, None).apply_style(self._base)
         if not gutter:
             return strip
-        muted = self.rich_style + paint(self.app.theme_variables, "faint")
+        muted = self._base + paint(self.app.theme_variables, "faint")
         label = f"{self._buffer.first + index + 1:>{gutter - 1}} "
         return Strip.join([Strip([Segment(label, muted)], gutter), strip])
 

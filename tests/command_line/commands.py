@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -92,3 +95,48 @@ async def finished(server: Running, *recordings: str, trace: str = "demo-sm70") 
 
 def sim_on(run: RunDetail, config: str) -> SimSummary:
     return next(sim for sim in run.sims if sim.gpu_config == config)
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, url: str, *words: str, columns: int = 80, lines: int = 24) -> None:
+        self.out = b""
+        self._fd, theirs = pty.openpty()
+        self._process = subprocess.Popen(
+            [*CASCADE, *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=process_environment(url, COLUMNS=str(columns), LINES=str(lines), TERM="xterm-256color"),
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    async def until(self, pattern: bytes) -> None:
+        async with asyncio.timeout(30):
+            while not re.search(pattern, self.out):
+                assert await self._read(), self.out
+
+    def write(self, data: bytes) -> None:
+        os.write(self._fd, data)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(30):
+            while await self._read():
+                pass
+            code = await asyncio.to_thread(self._process.wait)
+        os.close(self._fd)
+        return code
+
+    async def _read(self) -> bool:
+        try:
+            piece = await asyncio.to_thread(os.read, self._fd, 65536)
+        except OSError:
+            # How Linux says that the other side has closed.
+            return False
+        self.out += piece
+        return bool(piece)

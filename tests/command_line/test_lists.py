@@ -18,9 +18,9 @@ ODD = "evil[/bold] [red]\x1b[31m\u202e\x07\x9b2J\ud800"
 
 
 async def api(server: Running, path: str) -> bytes:
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
-        async with http.get(server.url + path) as response:
-            return await response.read()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession(headers=headers) as http, http.get(server.url + path) as response:
+        return await response.read()
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ async def api(server: Running, path: str) -> bytes:
     [
         (["traces"], "/api/traces"),
         (["trace", "demo-sm70"], "/api/traces/demo-sm70"),
+        (["trace", "--json", "demo-sm70"], "/api/traces/demo-sm70"),
         (["trace", "show", "demo-sm70"], "/api/traces/demo-sm70"),
         (["configs"], "/api/gpu-configs"),
         (["runs"], "/api/runs"),
@@ -40,12 +41,9 @@ async def api(server: Running, path: str) -> bytes:
 async def test_json_is_exactly_what_the_api_answers(server: Running, words: list[str], path: str) -> None:
     run = await finished(server, "ok-demo-qv100")
     ids = {"run": run.id, "sim": run.sims[0].id}
-    for place in (1, len(words)):
-        given = [word.format(**ids) for word in words]
-        given.insert(place, "--json")
-        done = await cascade(server.url, *given)
-        assert (done.code, done.err) == (0, "")
-        assert done.raw == await api(server, path.format(**ids)) + b"\n"
+    done = await cascade(server.url, *(word.format(**ids) for word in words), "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.raw == await api(server, path.format(**ids)) + b"\n"
 
 
 async def test_traces(server: Running) -> None:
@@ -109,8 +107,7 @@ async def test_tables_fit_the_terminal_and_keep_their_ids(server: Running, width
             assert "SM7_TITANV" in done.out
 
 
-async def test_nothing_is_cut_for_a_pipe(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+async def test_nothing_is_cut_for_a_pipe(server: Running) -> None:
     run = await server.create("SM7_QV100", "SM7_TITANV", trace="timed")
     done = await cascade(server.url, "runs", COLUMNS="")
     assert "…" not in done.out
@@ -187,7 +184,7 @@ async def test_ids_that_are_none(server: Running, words: list[str], said: str) -
         ["traces", "--url", "file:///etc/passwd"],
     ],
 )
-async def test_wrong_usage_is_2(server: Running, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrong_usage_is_2(server: Running, words: list[str]) -> None:
     done = await cascade(server.url, *words, CASCADE_TOKEN="" if "--token-file" in words else TOKEN)
     assert done.code == 2
     assert "Traceback" not in done.err + done.out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from cascade_server.contract.analysis import CounterKind, KernelDetail
 from cascade_server.contract.client import NotFound
-from cascade_server.contract.models import CounterKind, Heartbeat, KernelDetail, RunDetail
+from cascade_server.contract.models import Heartbeat, RunDetail
 from cascade_server.contract.states import SimState
 from cascade_server.services import accuracy
 from tests.recordings import TRUTH, recording_lines
@@ -53,7 +54,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-async def get(server: Running, path: str) -> tuple[int, bytes, aiohttp.typedefs.LooseHeaders]:
+async def get(server: Running, path: str) -> tuple[int, bytes, Mapping[str, str]]:
     async with (
         aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
         http.get(server.url + path) as response,
@@ -149,8 +150,8 @@ async def test_the_perfetto_file(server: Running) -> None:
     run = await fill(server)
     status, body, headers = await get(server, f"/api/runs/{run.id}/perfetto")
     assert status == 200
-    assert headers["Content-Disposition"] == f'attachment; filename="{run.id}-perfetto.json"'  # type: ignore[call-overload,index]
-    assert headers["Content-Type"].startswith("application/json")  # type: ignore[call-overload,index]
+    assert headers["Content-Disposition"] == f'attachment; filename="{run.id}-perfetto.json"'
+    assert headers["Content-Type"].startswith("application/json")
     trace = check_chrome_trace(body.decode())
     other = trace["otherData"]
     assert (other["run_id"], other["trace_id"], other["notice"]) == (run.id, "mine", run.notice)
@@ -266,4 +267,5 @@ async def test_a_block_lost_in_between_gives_its_share_to_nobody(server: Running
     assert {key for key, c in after.counters.items() if c.own is not None} == {
         key for key, c in after.counters.items() if c.kind is CounterKind.PER_KERNEL and not isinstance(c.value, str)
     }
+    assert (after.finished_uid, after.own_cycles, after.overlapped) == (3, None, False)
     assert last.counters["gpu_tot_sim_cycle"].own == TRUTH["ok-vec4-rtx3070"]["kernels"][3]["gpu_sim_cycle"]

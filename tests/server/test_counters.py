@@ -48,6 +48,7 @@ def number(value: StatValue | None) -> float | int:
     return value
 
 
+@pytest.mark.timeout(240)  # 400 kernels × 1,600 keys
 @pytest.mark.parametrize("name", OK)
 def test_cumulative_counters_never_decrease(name: str) -> None:
     last: dict[str, StatValue] = {}
@@ -66,6 +67,7 @@ def test_cumulative_counters_never_decrease(name: str) -> None:
     assert seen > 500
 
 
+@pytest.mark.timeout(240)  # 400 kernels × 1,600 keys
 @pytest.mark.parametrize("name", SERIAL)
 def test_own_shares_add_up_to_the_last_value(name: str) -> None:
     last: dict[tuple[int, str], StatValue] = {}

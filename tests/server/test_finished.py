@@ -110,6 +110,13 @@ def test_a_lost_total_is_not_counted_from_an_older_one() -> None:
     )
 
 
+def test_a_lost_block_is_not_another_kernels() -> None:
+    second = ["launching kernel name: b uid: 2 cuda_stream_id: 0", "Destroy streams for kernel 2: size 0"]
+    block = ["kernel_name = b ", "kernel_launch_uid = 2 ", "kernel_stream_id = 0", "gpu_tot_sim_cycle = 300"]
+    # The total at its launch is lost with the block.
+    assert finished_kernels([LAUNCH, DESTROY, *second, *block]) == [Finished(2, "b", None, overlapped=False)]
+
+
 @given(
     st.lists(
         st.one_of(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cascade_server.contract.events import LogEvent, SnapshotEvent
-from cascade_server.contract.models import GpuConfig, KernelStat, TraceDetail, TraceSummary
+from cascade_server.contract.events import SnapshotEvent
+from cascade_server.contract.models import GpuConfig, KernelStat, RunDetail, TraceDetail, TraceSummary
 from cascade_server.contract.states import SimState
 from cascade_tui.app import CascadeApp
 from cascade_tui.screens.run import RunScreen
@@ -32,46 +32,59 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-async def test_text_from_outside_is_only_shown(text: str) -> None:
+# Lone surrogates can't cross the wire in a name; everything else can, in any field.
+FIELDS = [text.encode("utf-8", "replace").decode() for text in HOSTILE]
+
+
+def hostile_traces() -> list[TraceDetail]:
     demo = trace_of("demo-sm70", demo=True)
-    # Lone surrogates can't cross the wire; everything else can, in any field.
-    field = text.encode("utf-8", "replace").decode()
-    named = demo.model_copy(
-        update={
-            "id": field or "empty",
-            "model": field,
-            "source_gpu": field,
-            "layers": [field, field],
-            "trace_gpu_arch": field,
-            "suggested_sim_config": field,
-            "kernels": [kernel.model_copy(update={"name": field}) for kernel in demo.kernels],
-        }
-    )
-    running = sim_at(RUN_ID, "SM7_QV100", 0, SimState.RUNNING, kernels=3, blocks=2, started=9)
-    failed = sim_at(RUN_ID, "SM7_GV100", 0, SimState.FAILED, kernels=2, started=9, took=3, error=text)
-    update = {"current_kernel": field, "gpu_config": field or "c", "replay_of": field, "launcher_ref": field}
-    running.summary = running.summary.model_copy(update=update)
-    run = run_of(RUN_ID, named, [failed], notice=field or None)
-    run = run.model_copy(update={"sims": [running.summary, failed.summary]})
-    async with offline([(run, [running, failed])]) as (pilot, app):
-        app.store.configs = [GpuConfig(name=field or "c", arch=field, core_clock_mhz=1.0)]
-        app.store.set_lists([TraceSummary.model_validate(named.model_dump())], app.store.runs)
-        app.store.set_detail(TraceDetail.model_validate(named.model_dump()))
-        data = app.store.run(RUN_ID)
-        data.apply(LogEvent(sim_id=running.summary.id, lines=[text, text * 50], seq=data.log(running.summary.id).end))
+    launches = [demo.kernels[0].model_copy(update={"name": f, "kernel_id": i}) for i, f in enumerate(FIELDS)]
+    traces = []
+    for index, field in enumerate(FIELDS):
+        values: dict[str, object] = dict.fromkeys(("model", "source_gpu", "trace_gpu_arch"), field)
+        values |= {"id": f"{field}{index}", "layers": [field, field], "suggested_sim_config": field}
+        traces.append(demo.model_copy(update={**values, "kernels": launches}))
+    return traces
+
+
+def hostile_run(trace: TraceDetail) -> tuple[RunDetail, list[Sim]]:
+    sims = []
+    for index, (raw, field) in enumerate(zip(HOSTILE, FIELDS, strict=True)):
+        state = SimState.FAILED if index % 2 else SimState.RUNNING
+        sim = sim_at(RUN_ID, "SM7_QV100", index, state, kernels=1, blocks=2, started=9)
+        names = {"current_kernel": field, "gpu_config": field or "c", "replay_of": field, "launcher_ref": field}
+        error = {"error": field} if index % 2 else {}
+        sims.append(Sim(sim.summary.model_copy(update={**names, **error}), lines=[raw, raw * 50]))
+    run = run_of(RUN_ID, trace, [])
+    return run.model_copy(update={"sims": [s.summary for s in sims], "notice": " ".join(FIELDS)}), sims
+
+
+async def test_text_from_outside_is_only_shown() -> None:
+    traces = hostile_traces()
+    run, sims = hostile_run(traces[0])
+    seen = ""
+    async with offline([(run, sims)], size=(160, 60)) as (pilot, app):
+        app.store.configs = [GpuConfig(name=f or "c", arch=f, core_clock_mhz=1.0) for f in FIELDS]
+        app.store.set_lists([TraceSummary.model_validate(t.model_dump()) for t in traces], app.store.runs)
+        for trace in traces:
+            app.store.set_detail(trace)
         await shown(pilot)
-        await pilot.press("enter", "space", "plus", "escape", "r")
-        await shown(pilot)
+        for _ in traces:
+            await pilot.press("j")
+            seen += text_of(pilot)
+        await pilot.press("enter", "space", "plus")
+        seen += text_of(pilot)
+        await pilot.press("escape", "r")
         await open_run(pilot, app, RUN_ID)
-        await pilot.press(
-            "j", "k", "2", "l", "G", "3", "s", "c", "escape", "question_mark", "escape", "ctrl+p", "escape"
-        )
-        await shown(pilot)
-        shows = text_of(pilot)
-        assert all(char.isprintable() or char in "\n\ufffd" for char in shows)
-        if "[" in text and "\x1b" not in text:
-            assert text in shows
+        for _ in sims:
+            await pilot.press("j")
+            seen += text_of(pilot)
+        await pilot.press("2", "l", "G", "3", "s", "c", "escape", "question_mark", "escape", "ctrl+p", "escape")
+        seen += text_of(pilot)
+    assert all(char.isprintable() or char in "\n\ufffd" for char in seen)
+    for text in HOSTILE[:3]:
+        assert text in seen, "brackets stay"
+    assert "owned" not in seen
 
 
 async def test_an_error_toast_is_no_markup() -> None:
@@ -99,10 +112,10 @@ async def test_odd_numbers_in_a_run() -> None:
         assert "99/0" in text_of(pilot)
 
 
-SIZES = [(1, 1), (2, 1), (30, 10), (60, 20), (80, 24), (1, 50), (300, 2), (140, 40), (200, 60), (20, 5), (100, 30)]
+SIZES = [(1, 1), (30, 10), (140, 40), (1, 50), (300, 2), (60, 20), (20, 5), (80, 24)]
 
 
-@pytest.mark.parametrize("keys", [(), ("enter",), ("r",), ("question_mark",), ("2",), ("3", "3")], ids=str)
+@pytest.mark.parametrize("keys", [("enter",), ("r",), ("3", "3")], ids=str)
 async def test_any_size_of_the_home_screens(keys: tuple[str, ...]) -> None:
     async with offline() as (pilot, _app):
         await pilot.press(*keys)
@@ -111,7 +124,7 @@ async def test_any_size_of_the_home_screens(keys: tuple[str, ...]) -> None:
             await shown(pilot)
 
 
-@pytest.mark.parametrize("keys", [(), ("c",), ("2", "2"), ("3", "3"), ("1",), ("question_mark",)], ids=str)
+@pytest.mark.parametrize("keys", [(), ("c",), ("2", "2"), ("3", "3", "question_mark")], ids=str)
 async def test_any_size_of_the_run_screen(keys: tuple[str, ...]) -> None:
     async with offline([finished_run()]) as (pilot, app):
         await open_run(pilot, app, RUN_ID)
@@ -142,7 +155,7 @@ async def test_without_colour_states_and_progress_are_told_by_signs(monkeypatch:
             assert sign in text
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark", "ansi-light"])
+@pytest.mark.parametrize("theme", ["textual-light", "ansi-dark"])
 async def test_themes_that_come_with_textual_work(theme: str) -> None:
     async with offline(size=(140, 40)) as (pilot, app):
         assert isinstance(app, CascadeApp)
