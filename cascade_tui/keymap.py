@@ -189,9 +189,6 @@ def bindings(*contexts: str) -> list[Binding]:
     return [_binding(action) for context in contexts for action in actions_of(context)]
 
 
-_FAMILIES = {"panes": Binding.Group("panes", compact=True)}
-
-
 def _binding(action: Action) -> Binding:
     return Binding(
         ",".join(action.keys),
@@ -202,7 +199,6 @@ def _binding(action: Action) -> Binding:
         priority=action.priority,
         tooltip=action.text,
         id=action.id,
-        group=_FAMILIES.get(action.family),
     )
 
 

@@ -98,7 +98,7 @@ class LogReader:
             async for first, chunk in chunks:
                 if not chunk:
                     self._line = first
-                self._take(chunk)
+                self.take(chunk)
 
     async def read_to(self, lines: int) -> None:
         """Write what is missing up to line `lines`."""
@@ -118,11 +118,12 @@ class LogReader:
                         skipped_lines -= bool(newline)
                     skip = min(skipped_bytes, len(chunk)) if not skipped_lines else 0
                     skipped_bytes -= skip
-                    self._take(chunk[skip:])
+                    self.take(chunk[skip:])
                 else:
                     return
 
-    def _take(self, chunk: bytes) -> None:
+    def take(self, chunk: bytes) -> None:
+        """Write the next bytes of the log."""
         if not chunk:
             return
         self._write(chunk)

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.timer import Timer
-from textual.widgets import Footer
 
 from cascade_tui.keymap import bindings
+from cascade_tui.widgets.key_bar import KeyBar
 from cascade_tui.widgets.live_table import LiveTable
 from cascade_tui.widgets.pane import Pane, PaneTitle
 from cascade_tui.widgets.status_bar import StatusBar
@@ -46,7 +46,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         """Status bar, body, footer."""
         yield self.status_bar
         yield from self.compose_body()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyBar()
 
     def compose_body(self) -> ComposeResult:
         """Widgets between status bar and footer."""
@@ -95,7 +95,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         for table in self.query(LiveTable):
             table.forget()
         self.flush_now()
-        for widget in self.query("StatusBar, PaneTitle, KernelChart"):
+        for widget in self.query("StatusBar, PaneTitle, KernelChart, KeyBar"):
             widget.refresh()
 
 

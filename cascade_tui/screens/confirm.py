@@ -9,9 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from cascade_tui.format import safe_text
+from cascade_tui.widgets.key_bar import KeyBar
 
 from .base import Dialog, dialog_bindings
 
@@ -55,7 +56,7 @@ class Confirm(Dialog[bool]):
             with Horizontal(classes="choices"):
                 for index, label in enumerate(self._labels):
                     yield _Choice(f"{label} ({'ny'[index]})", index)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Mark the safe answer."""

@@ -9,9 +9,10 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from cascade_tui.keymap import Action, groups, screen_actions
+from cascade_tui.widgets.key_bar import KeyBar
 from cascade_tui.widgets.paint import Variables, paint
 
 from .base import Dialog, dialog_bindings
@@ -43,7 +44,7 @@ class HelpScreen(Dialog[None]):
             with _Body(), Horizontal(classes="help-columns"):
                 for column in self._columns():
                     yield Static(column, markup=False, classes="help-column")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyBar()
 
     def _columns(self) -> list[Text]:
         variables, parts = self.app.theme_variables, groups(screen_actions(self._of))

@@ -10,13 +10,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from cascade_server.contract.client import CascadeError, Unreachable
 from cascade_server.contract.models import MAX_ENTRY_COUNT, GpuConfig, RunCreate, RunEntry, TraceSummary
 from cascade_tui import format as fmt
 from cascade_tui.keymap import bindings
 from cascade_tui.store import latest_of
+from cascade_tui.widgets.key_bar import KeyBar
 from cascade_tui.widgets.line import Line
 from cascade_tui.widgets.live_table import Column, LiveTable, Row
 from cascade_tui.widgets.paint import joined, paint
@@ -84,7 +85,7 @@ class NewRunScreen(Dialog[str]):
                 yield self._folded
                 yield self._total
             yield self._error
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Choose what is suggested."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class Block:
 def blocks() -> list[Block]:
     """Every fenced block of the prompt, in order."""
     found, heading = [], ""
-    for match in re.finditer(r"^## (.+)$|^```(\w*)\n(.*?)^```$", prompt.text(), re.MULTILINE | re.DOTALL):
+    for match in re.finditer(r"^## ([^\n]+)$|^```(\w*)\n(.*?)^```$", prompt.text(), re.MULTILINE | re.DOTALL):
         if match[1]:
             heading = match[1]
         else:
@@ -72,10 +73,11 @@ class Agent:
         self.bin = self.folder / "bin"
         self.work.mkdir()
         self.bin.mkdir()
-        for program in ("curl", "python3"):
-            path = shutil.which(program)
-            assert path is not None
-            self.program(program, f'exec {shlex.quote(path)} "$@"')
+        curl = shutil.which("curl")
+        assert curl is not None
+        self.program("curl", f'exec {shlex.quote(curl)} "$@"')
+        # Of Python the standard library alone.
+        self.program("python3", f'exec {shlex.quote(sys.executable)} -IS "$@"')
         self.program("sleep", f'[ "$1" = 10 ] && exec {_SLEEP} 0.1')
 
     def program(self, name: str, script: str) -> None:

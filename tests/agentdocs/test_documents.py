@@ -21,6 +21,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from cascade_server import contract
 from cascade_server.agentdocs import build, notes, openapi, prompt, reference, schemas
 from cascade_server.agentdocs.notes import Group
+from cascade_server.agentdocs.plain import anchor
 from cascade_server.contract import models
 from cascade_server.contract.endpoints import ENDPOINTS, Auth, Endpoint, Query
 from cascade_server.contract.models import Model
@@ -207,9 +208,9 @@ def test_the_page_holds_everything_and_its_links_lead_somewhere() -> None:
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     assert {link for link in page.links if not link.startswith("#")} <= {e.path for e in ENDPOINTS.values()}
     for endpoint in ENDPOINTS.values():
-        assert reference.anchor("route", endpoint.name) in page.ids
+        assert anchor("route", endpoint.name) in page.ids
     for name in openapi.document()["components"]["schemas"]:
-        assert reference.anchor("type", name) in page.ids
+        assert anchor("type", name) in page.ids
 
 
 def test_every_text_is_escaped_in_html() -> None:

@@ -145,7 +145,8 @@ async def test_an_agent_reports_how_well_times_agree_with_real_ones(tmp_path: Pa
         assert rest == "rows 11 unmatched 1"
         worst = [row.split() for row in fetched.rows("worst:") if row.startswith(config)]
         expected = sorted(range(11), key=lambda i: (-abs(errors[i]), i))[:5]
-        assert [(int(w[1]), float(w[2])) for w in worst] == [(i, pytest.approx(errors[i])) for i in expected]
+        assert [int(words[1]) for words in worst] == expected
+        assert [float(words[2]) for words in worst] == pytest.approx([errors[i] for i in expected])
     assert "no real timing" not in fetched.out
     assert fetched.rows("longest:") == []
 
@@ -300,9 +301,7 @@ def test_the_prompt_names_every_state_and_every_simulator_route() -> None:
 def test_the_prompt_calls_routes_that_exist_and_no_others() -> None:
     called = set()
     for block in blocks():
-        code = (
-            block.code.replace("$RUN_ID", "{run_id}").replace("$TRACE_ID", "{trace_id}").replace("$SIM_ID", "{sim_id}")
-        )
+        code = re.sub(r"\$(RUN|TRACE|SIM)_ID", lambda found: f"{{{found[1].lower()}_id}}", block.code)
         paths = set(re.findall(r"\$CASCADE_URL(/[^\"?]*)", code))
         paths |= {"/api/runs/{run_id}" + rest for rest in re.findall(r'"\$RUN(/\w+)"', code)}
         called |= {("POST" if "-X POST" in code or "--data" in code else "GET", path) for path in paths}

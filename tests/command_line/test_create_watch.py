@@ -170,7 +170,7 @@ async def command(server: ServerProcess, *words: str) -> asyncio.subprocess.Proc
 
 @pytest.fixture
 async def slow(tmp_path: Path) -> AsyncIterator[ServerProcess]:
-    async with server_process(tmp_path, replay_speed="2") as server:
+    async with server_process(tmp_path, replay_speed="6") as server:
         yield server
 
 

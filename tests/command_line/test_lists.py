@@ -120,8 +120,7 @@ async def test_nothing_is_cut_for_a_pipe(server: Running) -> None:
 
 async def test_a_run_by_the_beginning_of_its_id(server: Running) -> None:
     first, second = await server.create(), await server.create()
-    # The test's ids count up: run-000000000001, run-000000000003.
-    for given in (first.id, first.id[:-1] + "1", "run-000000000001"):
+    for given in (first.id, first.id.removeprefix("run-")):
         assert (await cascade(server.url, "run", "show", given, "--json")).json["id"] == first.id
     assert (await cascade(server.url, "run", "show", "last", "--json")).json["id"] == second.id
     several = await cascade(server.url, "run", "show", "0000")

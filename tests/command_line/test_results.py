@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from cascade_server.command_line.client import Client
 from cascade_server.command_line.export import HEADER, csv_bytes, inert
+from cascade_server.command_line.sims import LogReader
 from cascade_server.command_line.text import visible
 from cascade_server.contract.models import Heartbeat, KernelStat, RunResults
 from cascade_server.contract.states import SimState
 from tests.command_line.commands import REAL_NS, Terminal, cascade, finished, shell
 from tests.recordings import TRUTH, recording_bytes, recording_lines
-from tests.servers import Running
+from tests.servers import TOKEN, Running
 
 HALF = len(recording_lines("ok-demo-qv100")) // 2
 
@@ -245,3 +247,20 @@ async def test_a_full_disk_is_1(server: Running) -> None:
         done = await shell(server.url, f"cascade {words} > /dev/full")
         assert done.returncode == 1
         assert done.stderr == b"cascade: [Errno 28] No space left on device.\n"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5000, 5001, 5020])
+async def test_a_log_goes_on_where_it_was_cut(server: Running, cut: int) -> None:
+    run = await server.create()
+    lines, log = recording_lines("ok-demo-qv100")[:400], recording_bytes("ok-demo-qv100")
+    log = b"".join(log.splitlines(keepends=True)[:400])
+    await server.feed(run.sims[0], lines)
+    written = bytearray()
+    async with Client(server.url, TOKEN) as client:
+        reader = LogReader(client, run.sims[0].id, written.extend)
+        # As if the connection had broken there, in the middle of a line.
+        reader.take(log[:cut])
+        # Fewer lines than there are by now: the log grows while it is asked for.
+        await reader.read_to(log[:cut].count(b"\n") + 1)
+        await reader.read_to(400)
+    assert bytes(written) == log

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from textual.command import CommandPalette
-from textual.widgets import Footer
 
 from cascade_server.contract.events import LogEvent
 from cascade_server.contract.states import SimState, TraceState
@@ -17,6 +16,7 @@ from cascade_tui.screens.run import RunScreen
 from cascade_tui.screens.runs import RunsScreen
 from cascade_tui.screens.traces import TracesScreen
 from cascade_tui.widgets.chart import KernelChart
+from cascade_tui.widgets.key_bar import KeyBar
 from cascade_tui.widgets.log_view import LogView
 
 from .flying import offline, open_run, row_keys, shown, table, text_of
@@ -353,8 +353,8 @@ async def test_a_finished_run_cant_be_cancelled() -> None:
         await open_run(pilot, app, RUN_ID)
         await pilot.press("c")
         assert isinstance(app.screen, RunScreen)
-        key = next(key for key in app.screen.query("FooterKey") if getattr(key, "key", "") == "c")
-        assert key.has_class("-disabled")
+        hint = next(hint for hint in app.screen.query_one(KeyBar).hints() if "run.cancel" in hint.ids)
+        assert not hint.enabled
 
 
 async def test_the_chart_has_a_scale_to_choose() -> None:
@@ -428,10 +428,12 @@ async def test_titles_can_be_clicked() -> None:
         assert screen.current_pane == 3
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
-async def test_the_footer_is_not_cut(size: tuple[int, int]) -> None:
-    async with offline(size=size) as (pilot, app):
-        for _ in range(2):
-            footer = app.screen.query_one(Footer)
-            assert max(child.region.right for child in footer.query("*")) <= size[0]
-            await open_run(pilot, app, RUN_ID)
+async def test_the_key_bar_shows_what_fits_and_can_be_clicked() -> None:
+    async with offline(size=(80, 24)) as (pilot, app):
+        await open_run(pilot, app, RUN_ID)
+        bar = app.screen.query_one(KeyBar)
+        assert bar.fitting(bar.size.width) == bar.hints(), "all of it at 80 columns"
+        assert "Enter open  c cancel run  1 2 3 panes  Esc back  ? help" in text_of(pilot)
+        assert [hint.ids for hint in bar.fitting(8)] == [("app.help",)]
+        await pilot.click(bar, offset=(text_of(pilot).split("\n")[-1].index("cancel"), 0))
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
