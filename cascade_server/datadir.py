@@ -16,10 +16,14 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import StartError
+
+LOCK_TRIES = 10
+LOCK_PAUSE_S = 0.05
 
 
 @contextlib.contextmanager
@@ -31,15 +35,23 @@ def locked(data_dir: Path) -> Iterator[None]:
     except OSError as error:
         raise StartError(f"The data folder {data_dir} can't be used: {error.strerror}.") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StartError(
-                f"Another server runs on {data_dir}; stop it, or set CASCADE_DATA_DIR to another folder."
-            ) from error
+        if not _take_lock(descriptor):
+            raise StartError(f"Another server runs on {data_dir}; stop it, or set CASCADE_DATA_DIR to another folder.")
         yield
     finally:
         os.close(descriptor)
+
+
+def _take_lock(descriptor: int) -> bool:
+    # Who looks for a running server holds the lock for a moment: try again for as long as that may take.
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def token_path(data_dir: Path) -> Path:
@@ -76,13 +88,24 @@ def write_server_file(data_dir: Path, url: str) -> None:
     fresh.rename(data_dir / "server.json")
 
 
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def running_server(data_dir: Path) -> tuple[str, int] | None:
     """URL and pid of the server that runs on the folder now, None when there is none."""
-    try:
-        with locked(data_dir):
-            return None
-    except StartError:
-        pass
+    if not _is_locked(data_dir / "server.lock"):
+        return None
     try:
         body = json.loads((data_dir / "server.json").read_text())
         return str(body["url"]), int(body["pid"])

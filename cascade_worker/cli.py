@@ -15,6 +15,16 @@ def _option(names: str, variable: str, text: str, **more: Any) -> Any:
 Url = Annotated[str | None, _option("--url", "URL", "The server's URL.")]
 SimId = Annotated[str | None, _option("--sim-id", "SIM_ID", "The sim to work on.")]
 Config = Annotated[str | None, _option("--gpu-config", "GPU_CONFIG", "The GPU config to simulate.")]
+CoreClockMhz = Annotated[
+    float | None,
+    _option(
+        "--core-clock-mhz",
+        "CORE_CLOCK_MHZ",
+        "The GPU config's core clock, which turns cycles into time.",
+        show_default="from gpgpusim.config, which counts first",
+        min=0.0,
+    ),
+]
 Trace = Annotated[Path | None, _option("--trace", "TRACE", "The trace's folder.")]
 AccelsimDir = Annotated[
     Path | None, _option("--accelsim-dir", "ACCELSIM_DIR", "Accel-Sim's checkout, the folder that holds gpu-simulator.")
@@ -63,6 +73,7 @@ def worker(
     url: Url = None,
     sim_id: SimId = None,
     gpu_config: Config = None,
+    core_clock_mhz: CoreClockMhz = None,
     trace: Trace = None,
     accelsim_dir: AccelsimDir = None,
     replay: ReplayLog = None,
@@ -92,6 +103,7 @@ def worker(
     settings = {
         "sim_id": sim_id,
         "gpu_config": gpu_config,
+        "core_clock_mhz": core_clock_mhz,
         "trace": trace,
         "accelsim_dir": accelsim_dir,
         "replay_log": replay,

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cascade_server.contract.text import line_from_bytes
+
+MAX_LINE_BYTES = 4 << 20
+READ_BYTES = 256 << 10
+
+
+class Interrupted(Exception):
+    """Reading was told to stop."""
+
 
 class LineSplitter:
     r"""Cuts a stream of bytes at line feeds, and at nothing else: `\r` and NUL are part of a line.
@@ -40,3 +52,19 @@ class LineSplitter:
         if part:
             self._parts.append(part)
             self._held += len(part)
+
+
+def file_lines(path: Path, size: int, stopped: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+    """The lines in the first `size` bytes of a log on disk, portion by portion, as they travel to the server.
+
+    Raises Interrupted between two portions once `stopped` says so, OSError.
+    """
+    splitter = LineSplitter(MAX_LINE_BYTES)
+    with path.open("rb") as file:
+        while data := file.read(min(READ_BYTES, size)):
+            if stopped():
+                raise Interrupted
+            size -= len(data)
+            yield [line_from_bytes(line) for line in splitter.feed(data)]
+    if rest := splitter.rest():
+        yield [line_from_bytes(rest)]

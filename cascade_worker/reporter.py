@@ -10,11 +10,11 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from cascade_server.contract.client import CascadeError, Conflict
-from cascade_server.contract.models import Heartbeat, HeartbeatReply, LogReply
+from cascade_server.contract.models import Heartbeat, HeartbeatReply, LogReply, SimFile, StepTimelineBody
 from cascade_server.contract.text import line_from_bytes
 
 from .retry import Backoff, SimOver, Undeliverable, check_retryable, may_have_arrived
@@ -27,13 +27,19 @@ GATHER_S = 0.3
 
 
 class Server(Protocol):
-    """The two calls of the client that a worker makes."""
+    """The calls of the client that a worker makes."""
 
     async def post_logs(self, sim_id: str, seq: int, lines: Sequence[str], *, unterminated: bool = False) -> LogReply:
         """See `CascadeClient.post_logs`."""
 
     async def heartbeat(self, sim_id: str, beat: Heartbeat) -> HeartbeatReply:
         """See `CascadeClient.heartbeat`."""
+
+    async def put_file(self, sim_id: str, name: str, data: AsyncIterator[bytes] | bytes) -> SimFile:
+        """See `CascadeClient.put_file`."""
+
+    async def post_step_timeline(self, sim_id: str, body: StepTimelineBody) -> None:
+        """See `CascadeClient.post_step_timeline`."""
 
 
 class Reporter:

@@ -68,6 +68,11 @@ class Spool:
             what = "The disk under {} is full." if full else f"The log under {{}} can't be written: {error.strerror}."
             raise SpoolError(what.format(self.path.parent)) from error
 
+    def write_line(self, line: bytes) -> None:
+        """Append a line of the worker's own, on a line of its own; raises SpoolError."""
+        ended = self.size == 0 or self._pread(self.size - 1, 1) == b"\n"
+        self.write((b"" if ended else b"\n") + line + b"\n")
+
     def read(self, seq: int, offset: int) -> Chunk | None:
         """The next whole lines, from line `seq` at byte `offset` on; None when there are none yet.
 

@@ -8,6 +8,7 @@ from checked names, beside links to the trace's files.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 _KERNEL_ID = re.compile(r"kernel-([0-9]+)")
 _MEMCPY = re.compile(r"MemcpyHtoD,(0x)?[0-9a-fA-F]{1,16},[0-9]{1,19}")
 _CONFIG_FILE_OPTION = re.compile(r"^\s*-(?:inter_config_file|accelwattch_xml_file)\s+(\S+)", re.MULTILINE)
+_CLOCKS = "-gpgpu_clock_domains"
 _SHOWN = 3
 
 
@@ -92,6 +94,24 @@ def prepare(accelsim: Path, gpu_config: str, trace: Path, run: Path, inherited: 
     options = (option for config in configs for option in ("-config", str(config)))
     # A relative path: no folder of the user's, whatever it is called, ever reaches the simulator's shell.
     return Launch((*unbuffered, str(binary), "-trace", f"./traces/{KERNELS_LIST}", *options), run, env, kernels)
+
+
+def read_core_clock_mhz(accelsim: Path, gpu_config: str) -> float | None:
+    """The core clock of a GPU config as the simulator reads it; None when it can't be found.
+
+    `#` begins a comment, and of an option that stands twice the later one wins.
+    """
+    try:
+        text = _configs(accelsim, gpu_config)[0].read_text("utf-8", "replace")
+    except (SourceError, OSError):
+        return None
+    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
+    places = [place for place, word in enumerate(words[:-1]) if word == _CLOCKS]
+    try:
+        clock = float(words[places[-1] + 1].partition(":")[0])
+    except (IndexError, ValueError):
+        return None
+    return clock if clock > 0 and math.isfinite(clock) else None
 
 
 def _command(number: int, line: str) -> str | None:

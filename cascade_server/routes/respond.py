@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 
@@ -40,9 +41,11 @@ async def stream(
     response = web.StreamResponse(headers={**headers, **_headers(tag)})
     response.enable_compression()
     await response.prepare(request)
-    async for piece in pieces:
-        await response.write(piece)
-    await response.write_eof()
+    # A client that has seen enough (a pipe to `head`) is no fault of ours.
+    with contextlib.suppress(ConnectionError):
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
     return response
 
 

@@ -91,7 +91,8 @@ class Subscriber:
     """One watcher's queue."""
 
     def __init__(self) -> None:
-        self._queue: deque[Numbered] = deque()
+        # An event that was replaced by a newer one leaves a None, so that places stay where they are.
+        self._queue: deque[Numbered | None] = deque()
         self._newest: dict[tuple[str, str], int] = {}
         self._logs: dict[str, Published] = {}
         self._kernels = 0
@@ -102,17 +103,17 @@ class Subscriber:
     def put(self, number: int, item: Published) -> None:
         """Queue an event by the rules above.
 
-        What is joined to a waiting event goes out under that one's number: a client that comes back with it gets all
-        that came after it once more, which is harmless, where the other way round it would miss something.
+        A newer state takes the place at the end, not that of the older one: a sim's end must not overtake its last
+        kernels. Log lines are joined to those that wait and go out under that event's number: a client that comes back
+        with it gets what followed once more, which is harmless, where the other way round it would miss something.
         """
         if self._signal is not None:
             return
         event = item.event
         key = _newest_key(event)
         if key is not None and (at := self._newest.get(key)) is not None:
-            waiting = self._queue[at - self._taken]
-            self._queue[at - self._taken] = Numbered(waiting.number, item)
-        elif isinstance(event, LogEvent) and (pending := self._logs.get(event.sim_id)) is not None:
+            self._queue[at - self._taken] = None
+        if isinstance(event, LogEvent) and (pending := self._logs.get(event.sim_id)) is not None:
             _extend(pending, event)
         else:
             self._append(number, item, key)
@@ -151,14 +152,17 @@ class Subscriber:
                 if signal is Signal.SNAPSHOT:
                     self._signal = None
                 return signal
-            if self._queue:
-                return self._take()
+            while self._queue:
+                if (taken := self._take()) is not None:
+                    return taken
             self._wake.clear()
             await self._wake.wait()
 
-    def _take(self) -> Numbered:
+    def _take(self) -> Numbered | None:
         taken = self._queue.popleft()
         self._taken += 1
+        if taken is None:
+            return None
         event = taken.item.event
         key = _newest_key(event)
         if key is not None:

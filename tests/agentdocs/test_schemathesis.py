@@ -19,6 +19,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS, load_all_checks
+from schemathesis.errors import FailureGroup
 
 from cascade_server.agentdocs import openapi
 from cascade_server.contract.client import CascadeClient
@@ -37,7 +38,7 @@ STREAMS = ("run_events", "server_events")
 
 schema = schemathesis.openapi.from_dict(openapi.document())
 load_all_checks()
-WANTED = CHECKS.get_by_names(
+WANTED: Any = CHECKS.get_by_names(
     [
         "not_a_server_error",
         "status_code_conformance",
@@ -155,7 +156,9 @@ def test_streams_open_as_documented(server: tuple[str, Ids], name: str) -> None:
     first = json.loads(data.removeprefix(b"data: "))
     assert first["type"] == "snapshot"
     event.validate(first)
-    wrong = [(path, {}, 401)] + [(endpoint.path.format(run_id="run-0"), HEADERS, 404)] * ("{" in endpoint.path)
+    wrong: list[tuple[str, dict[str, str], int]] = [(path, {}, 401)]
+    if "{run_id}" in endpoint.path:
+        wrong.append((endpoint.path.format(run_id="run-0"), HEADERS, 404))
     for place, headers, status in wrong:
         refused = requests.get(url + place, headers=headers, timeout=10)
         assert (refused.status_code, [*refused.json()]) == (status, ["detail"])
@@ -166,5 +169,5 @@ def test_a_wrong_answer_would_be_noticed(server: tuple[str, Ids]) -> None:
     lying = copy.deepcopy(openapi.document())
     lying["components"]["schemas"]["Health"]["required"].append("missing")
     case = schemathesis.openapi.from_dict(lying)["/api/health"]["GET"].Case()
-    with pytest.raises(schemathesis.errors.SchemathesisError | ExceptionGroup | AssertionError):
+    with pytest.raises(FailureGroup, match="missing"):
         case.call_and_validate(base_url=url, checks=WANTED, timeout=10)

@@ -92,6 +92,14 @@ def test_log_lines_are_joined_never_doubled_never_reordered(steps: list[str | tu
     asyncio.run(play())
 
 
+async def test_a_sims_end_does_not_overtake_its_last_kernels() -> None:
+    subscriber = Subscriber()
+    for event in (sim("a", 0), kernel(0), sim("a", 1), kernel(1), sim("a", 2)):
+        put(subscriber, event)
+    got = [item.item.event for item in await drain(subscriber) if isinstance(item, Numbered)]
+    assert [event.type for event in got] == ["kernel", "kernel", "sim"]
+
+
 async def test_a_slow_reader_loses_the_oldest_log_lines_and_sees_the_gap() -> None:
     subscriber = Subscriber()
     for at in range(0, 3 * MAX_LOG_LINES, 100):

