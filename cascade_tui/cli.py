@@ -56,8 +56,8 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(
                 envvar="CASCADE_TOKEN_FILE",
-                help="File with the token, where CASCADE_TOKEN isn't set.  [default: token in the data folder]",
-                show_default=False,
+                help="File with the token, where CASCADE_TOKEN isn't set.",
+                show_default="token in the data folder",
             ),
         ] = None,
     ) -> None:

@@ -103,8 +103,8 @@ def kernel_times(
     found: defaultdict[int, list[float]] = defaultdict(list)
     for uid, count in cycles:
         kernel_id = ids[uid - 1] if uid is not None and 1 <= uid <= len(ids) else None
-        if kernel_id is not None and count is not None and count >= 0:
-            found[kernel_id].append(count / core_clock_mhz * 1000)
+        if kernel_id is not None and count is not None and 0 <= (time_ns := count / core_clock_mhz * 1000) <= INT64_MAX:
+            found[kernel_id].append(time_ns)
     return {kernel_id: math.fsum(times) / len(times) for kernel_id, times in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""The loop of a worker: start → stream → verdict → last lines → final heartbeat.
+"""The loop of a worker: start → stream → verdict → last lines → output files → final heartbeat.
 
 Heartbeats run on a clock of their own beside the upload of the log, so neither delays the other. Whatever ends the
 work early (cancelled, told to stop, the sim over) stops the simulator's whole process group first.
@@ -10,15 +10,17 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from cascade_server.contract.client import CascadeError
 from cascade_server.contract.models import Heartbeat, HeartbeatReply
 from cascade_server.contract.states import SimState
 
+from .aftermath import Aftermath
 from .lines import LineSplitter
 from .replay import Replay, recording_info
 from .reporter import Reporter, Server
@@ -53,6 +55,7 @@ class WorkerSettings:
     work_dir: Path
     trace: Path | None = None
     accelsim_dir: Path | None = None
+    core_clock_mhz: float | None = None
     replay_log: Path | None = None
     replay_speed: float = 1.0
     replay_exit_code: int | None = None
@@ -131,9 +134,13 @@ class Worker:
     async def _work(self, tasks: asyncio.TaskGroup, beats: asyncio.Task[None], sender: asyncio.Task[str | None]) -> int:
         await self._first_of(self._beaten.wait(), limit_s=FIRST_BEAT_LIMIT_S)
         ending = await self._simulate(tasks)
+        aftermath = Aftermath(self._settings, self._server, self._spool, sleep=self._sleep)
+        if ending.verdict.state is SimState.SUCCEEDED:
+            await self._unless_halted(tasks, aftermath.predict())
         self._reporter.close()
         if self._halt is None:
             await self._first_of(_ended(sender))
+        await self._unless_halted(tasks, self._upload(aftermath))
         if self._halt is not None:
             return await self._report_halt(tasks, ending, beats, sender)
         beats.cancel()
@@ -248,6 +255,13 @@ class Worker:
             return str(error)
         return None
 
+    async def _upload(self, aftermath: Aftermath) -> None:
+        try:
+            await aftermath.upload()
+        except SimOver as error:
+            log.error("the sim is over or not ours: %s", error)
+            self._stop(Halt.OVER)
+
     async def _finish(self, ending: Ending) -> int:
         verdict = ending.verdict
         beat = Heartbeat(
@@ -308,6 +322,17 @@ class Worker:
         if self._halt is Halt.SIGNAL and self._signal is not None:
             return self._signal.name
         return self._halt.value if self._halt is not None else ""
+
+    async def _unless_halted(self, tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work`, or as much of it as a halt leaves time for, which is none after it."""
+        if self._halt is not None:
+            work.close()
+            return
+        task = tasks.create_task(work)
+        await self._first_of(_ended(task))
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
     async def _first_of(self, event: Awaitable[object], *, limit_s: float | None = None) -> None:
         """Wait until `event`, a halt or the limit, whichever comes first."""

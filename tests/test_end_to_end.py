@@ -125,6 +125,10 @@ async def test_a_run_to_the_end_with_the_server_killed_in_the_middle(tmp_path: P
             assert done == sorted(done)
         while worker_processes(tmp_path):
             await asyncio.sleep(0.05)
+        # What the server has is not kept twice.
+        for sim in run.sims:
+            while (tmp_path / "sims" / sim.id / "simulator.log").exists():
+                await asyncio.sleep(0.05)
 
 
 async def note_workers(server: ServerProcess, run: RunDetail, refs: dict[str, str]) -> None:

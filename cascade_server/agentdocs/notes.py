@@ -70,8 +70,8 @@ NOTES: Mapping[str, str] = {
     "from 0, of the first line sent.",
     "sim_file": "With the content type it was stored under; a `.gz` is `application/gzip` and stays packed. Ranges "
     "work.",
-    "openapi": "Made from the same table and types as this page.",
-    "docs": "This page. It loads nothing from elsewhere.",
+    "openapi": "Made from the server's own table of routes and types.",
+    "docs": "Works offline: it loads nothing from elsewhere.",
     "heartbeat": "`running` clears `error`, and the first one sets `started_at`. On a finished sim it changes "
     "nothing. The answer's `cancel` asks the worker to stop.",
     "post_logs": "`seq` counts the lines sent before this chunk. A repeat or an overlap is dropped; a gap is refused "

@@ -246,7 +246,7 @@ _ALL = (
         response=dict[str, Any],
         auth=Auth.NONE,
     ),
-    Endpoint("docs", "GET", "/docs", "Addition: this reference.", media_type="text/html", auth=Auth.NONE),
+    Endpoint("docs", "GET", "/docs", "Addition: the API reference, a page.", media_type="text/html", auth=Auth.NONE),
     Endpoint(
         "agent_prompt",
         "GET",

@@ -60,6 +60,17 @@ class Launcher(ABC):
     async def observe(self, sim_ids: Collection[str]) -> Mapping[str, Observation]:
         """Tell of each sim whether its worker is there."""
 
+    async def clean(self, sim_id: str) -> bool:
+        """Remove what a sim that needs it no more left on its node; false when its worker is still there.
+
+        Called after a sim has succeeded or was cancelled; what failed is left for people to look at. Repeatable.
+        """
+        return True
+
+    async def left_behind(self) -> Collection[str]:
+        """Sims that may have something to clean, as found when the server starts."""
+        return ()
+
     @abstractmethod
     async def cancel(self, sim_id: str) -> None:
         """Ask the worker to stop, and see to it that it does in the end; repeatable, no error if it is gone."""

@@ -12,6 +12,7 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -71,6 +72,15 @@ class LocalLauncher(Launcher):
     async def cancel(self, sim_id: str) -> None:
         """SIGTERM now, SIGKILL later if need be."""
         await asyncio.to_thread(self._cancel, sim_id)
+
+    async def clean(self, sim_id: str) -> bool:
+        """Remove the simulator's directory and its raw log, which the server has; the worker's own log stays."""
+        return await asyncio.to_thread(self._clean, sim_id)
+
+    async def left_behind(self) -> Collection[str]:
+        """Sims whose folder still holds a raw log."""
+        found = await asyncio.to_thread(lambda: list(self._root.glob("*/simulator.log")))
+        return [path.parent.name for path in found]
 
     # -- in a thread -------------------------------------------------------------------------
 
@@ -149,6 +159,14 @@ class LocalLauncher(Launcher):
         if process is not None:
             process.send_signal(signal.SIGTERM)
         self._kill_at.setdefault(sim_id, time.monotonic() + KILL_AFTER_S)
+
+    def _clean(self, sim_id: str) -> bool:
+        folder = self._folder(sim_id)
+        if _locked(folder / "worker.lock"):
+            return False
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        (folder / "simulator.log").unlink(missing_ok=True)
+        return True
 
     def _kill_stubborn(self) -> None:
         for sim_id, deadline in list(self._kill_at.items()):

@@ -86,7 +86,7 @@ def make_core(
     lifecycle = Lifecycle(db, bus, now=now, monotonic=monotonic, heartbeat_timeout_s=settings.heartbeat_timeout_s)
     ingest = Ingest(db, bus)
     dispatcher = Dispatcher(db, lifecycle, launcher, tokens.sims)
-    lifecycle.on_finished += [ingest.forget, dispatcher.wake]
+    lifecycle.on_finished += [ingest.forget, dispatcher.finished]
     runs = Runs(db, bus, settings, configs, now=now, new_id=new_id)
     return Core(
         settings=settings,

@@ -46,9 +46,15 @@ class Dispatcher:
         self._tokens = tokens
         self._wake = asyncio.Event()
         self._cancelled: set[str] = set()
+        self._finished: set[str] = set()
 
-    def wake(self, _sim_id: str = "") -> None:
-        """There may be something to do: a new run, or a slot came free."""
+    def wake(self) -> None:
+        """There is a new run."""
+        self._wake.set()
+
+    def finished(self, sim_id: str) -> None:
+        """A sim has ended: a slot came free, and its worker's node can be cleaned up."""
+        self._finished.add(sim_id)
         self._wake.set()
 
     def stop_workers(self, sim_ids: list[str]) -> None:
@@ -58,6 +64,7 @@ class Dispatcher:
 
     async def run(self, url: str) -> None:
         """Work until cancelled; `url` is where workers reach the server."""
+        self._finished.update(await self._launcher.left_behind())
         while True:
             self._wake.clear()
             try:
@@ -80,6 +87,7 @@ class Dispatcher:
             started = _ours(await sims.heads(db, STARTED))
         await self._look(started, url)
         await self._start(url)
+        await self._clean()
 
     async def _look(self, started: list[sims.SimHead], url: str) -> None:
         seen = await self._launcher.observe([head.id for head in started if head.launcher_ref is not None])
@@ -104,6 +112,14 @@ class Dispatcher:
         for head in pending[:free]:
             if await self._lifecycle.launching(head.id):
                 await self._submit(head.id, url)
+
+    async def _clean(self) -> None:
+        for sim_id in list(self._finished):
+            async with self._db.read() as db:
+                head = await sims.head(db, sim_id)
+            unneeded = head is not None and head.state in (SimState.SUCCEEDED, SimState.CANCELLED)
+            if head is None or not unneeded or head.sample or await self._launcher.clean(sim_id):
+                self._finished.discard(sim_id)
 
     async def _submit(self, sim_id: str, url: str) -> None:
         async with self._db.read() as db:

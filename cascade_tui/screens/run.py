@@ -133,11 +133,11 @@ class RunScreen(PanedScreen):
         variables = self.app.theme_variables
         if data.version != self._charted:
             self._charted = data.version
-            times = {config: values for config, values in data.times_ns().items() if values}
-            same = len({tuple(values) for values in times.values()}) == 1
+            times = data.times_ns()
+            # A stand-in ends when its recording does, whatever the trace has.
+            expected = max((sim.kernels_total for sim in data.sims if not sim.stand_in), default=0)
             marked = frozenset(sim.gpu_config for sim in data.sims if sim.stand_in)
-            finished = detail.state is not RunState.ACTIVE
-            self._chart.show(ChartData(times, marked, totals=finished and same))
+            self._chart.show(ChartData(times, marked, expected))
         replicas = any(entry.count > 1 for entry in detail.entries)
         notes = ["log scale"] * self._chart.log_scale + ["median of replicas"] * replicas
         muted = paint(variables, "text-muted")

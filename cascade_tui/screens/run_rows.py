@@ -23,7 +23,7 @@ def run_columns(runs: Sequence[RunSummary], *, trace: bool = True) -> tuple[Colu
         Column("state", "state", 11, least=1),
         Column("id", "run", 16, priority=6),
         Column("trace", "trace", min(28, max(10, names)), priority=3, grow=1, most=40),
-        Column("configs", "configs", min(46, max(12, configs)), grow=2, most=60, least=8),
+        Column("configs", "configs", min(30, max(12, configs)), grow=3, most=max(30, configs), least=8),
         Column("sims", "sims finished", 13, priority=2, grow=1, most=26),
         Column("age", "age", 4, priority=5, align="right"),
     )

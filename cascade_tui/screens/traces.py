@@ -41,14 +41,18 @@ def trace_columns(traces: Sequence[TraceSummary]) -> tuple[Column, ...]:
     )
 
 
-KERNEL_COLUMNS = (
-    Column("id", "#", 4, align="right"),
-    Column("name", "kernel", 20, grow=2, least=8),
-    Column("grid", "grid", 8, align="right"),
-    Column("block", "block", 7, align="right"),
-    Column("instructions", "instr", 6, priority=1, align="right"),
-    Column("share", "", 8, priority=2, grow=1, most=24),
-)
+def kernel_columns(kernels: Sequence[KernelLaunch]) -> tuple[Column, ...]:
+    """The columns, wide enough for the kernels' grids and blocks."""
+    grid = max((len(fmt.dims(kernel.grid)) for kernel in kernels), default=4)
+    block = max((len(fmt.dims(kernel.block)) for kernel in kernels), default=5)
+    return (
+        Column("id", "#", 4, align="right"),
+        Column("name", "kernel", 20, grow=3, least=8),
+        Column("grid", "grid", max(4, grid), align="right"),
+        Column("block", "block", max(5, block), align="right"),
+        Column("instructions", "instr", 6, priority=1, align="right"),
+        Column("share", "", 8, priority=2, grow=1, most=24),
+    )
 
 
 class TracesScreen(PanedScreen):
@@ -62,7 +66,7 @@ class TracesScreen(PanedScreen):
     def __init__(self) -> None:
         super().__init__("traces")
         self._traces = LiveTable(trace_columns([]), id="traces")
-        self._kernels = LiveTable(KERNEL_COLUMNS, id="kernels")
+        self._kernels = LiveTable(kernel_columns([]), id="kernels")
         self._runs = LiveTable(run_columns([], trace=False), id="trace-runs")
         self._detail = Line(id="detail")
 
@@ -115,6 +119,7 @@ class TracesScreen(PanedScreen):
         runs = self.app.store.runs_of(trace.id) if trace else []
         self._detail.tell(about(trace, variables) if trace else Text())
         most = max((kernel.instructions or 0 for kernel in kernels), default=0)
+        self._kernels.set_columns(kernel_columns(kernels))
         self._kernels.show([_kernel_row(kernel, most, variables) for kernel in kernels])
         self._runs.set_columns(run_columns(runs, trace=False))
         self._runs.show([run_row(run, variables, self.app.now()) for run in runs])

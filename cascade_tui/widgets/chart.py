@@ -19,7 +19,7 @@ from textual.color import Color
 from textual.timer import Timer
 from textual.widget import Widget
 
-from cascade_tui.format import nanoseconds, safe_text, time_unit
+from cascade_tui.format import safe_text, time_unit
 from cascade_tui.themes import SERIES, color
 
 from .paint import paint
@@ -50,13 +50,13 @@ class ChartData:
     times: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     marked: frozenset[str] = frozenset()
     """Configs whose numbers don't describe the trace."""
-    totals: bool = False
-    """Whether the sums over all kernels may be compared, since every config has the same kernels."""
+    expected: int = 0
+    """Kernels to come in all: room is kept for them where bars fit, so that those drawn stay where they are."""
 
     @property
-    def kernels(self) -> list[int]:
-        """Every kernel index there is."""
-        return sorted({index for by_kernel in self.times.values() for index in by_kernel})
+    def count(self) -> int:
+        """Kernels up to the last one that a config finished; 0 when there is nothing to draw."""
+        return max((index + 1 for by_kernel in self.times.values() for index in by_kernel), default=0)
 
 
 class KernelChart(Widget, can_focus=True):
@@ -97,7 +97,7 @@ class KernelChart(Widget, can_focus=True):
         """Draw the chart, or the reason why there is none."""
         width, height = self.size
         muted = paint(self.app.theme_variables, "text-muted")
-        if not self._data.kernels:
+        if not self._data.count:
             return Text("\n  No data yet: no kernel has finished.", muted)
         if width < MIN_WIDTH or height < MIN_HEIGHT:
             return Text("too small for a chart", muted)
@@ -114,14 +114,11 @@ class KernelChart(Widget, can_focus=True):
     def _legend(self, width: int, plot: Plot) -> Text:
         variables, muted = self.app.theme_variables, paint(self.app.theme_variables, "text-muted")
         line = Text(f"{plot.unit:>{plot.left - 1}} ", muted, no_wrap=True)
-        longest = max(map(len, self._data.times), default=0)
-        for index, (config, times) in enumerate(self._data.times.items()):
+        for index, config in enumerate(self._data.times):
             style = paint(variables, f"series-{1 + index % SERIES}", bold=True)
             line.append("  " if index else " ")
             line.append(plot.sign(index), style)
             line.append(f" {'≈' if config in self._data.marked else ''}{safe_text(config)}", style)
-            if self._data.totals and (longest + 14) * len(self._data.times) + plot.left <= width:
-                line.append(f" {nanoseconds(math.fsum(times.values()))}", muted)
         line.truncate(width, overflow="ellipsis")
         return line
 
@@ -145,7 +142,11 @@ class Plot:
         """Columns left of the canvas: tick labels and the axis."""
         self._canvas = width - self.left
         self._series = len(data.times)
+        self._count = max(data.count, data.expected)
         self._bar = self._bar_width()
+        if not self._bar:
+            self._count = data.count
+            self._bar = self._bar_width()
 
     def sign(self, index: int) -> str:
         """The legend's sign of a config."""
@@ -182,7 +183,7 @@ class Plot:
 
     def _bar_width(self) -> int:
         """Cells of one bar, 0 where bars don't fit: a gap stands between groups."""
-        group = self._canvas // max(1, len(self._data.kernels))
+        group = self._canvas // self._count
         return min(4, (group - 1) // self._series)
 
     def _frame(self) -> Any:
@@ -206,25 +207,23 @@ class Plot:
         return figure
 
     def _x_ticks(self) -> tuple[list[float], list[str]]:
-        kernels = self._data.kernels
-        every = max(1, math.ceil(len(kernels) * (len(str(kernels[-1] + 1)) + 2) / self._canvas))
+        every = max(1, math.ceil(self._count * (len(str(self._count)) + 2) / self._canvas))
         every = next(step for step in _steps() if step >= every)
-        chosen = [(place, index) for place, index in enumerate(kernels) if index == 0 or (index + 1) % every == 0]
-        if every > 1 and len(chosen) > 1 and chosen[1][1] - chosen[0][1] < every / 2:
+        chosen = [index for index in range(self._count) if index == 0 or (index + 1) % every == 0]
+        if every > 1 and len(chosen) > 1 and chosen[1] < every / 2:
             del chosen[1]
-        return [self._x(place) for place, _ in chosen], [str(index + 1) for _, index in chosen]
+        return [self._x(index) for index in chosen], [str(index + 1) for index in chosen]
 
-    def _x(self, place: int) -> float:
+    def _x(self, kernel: int) -> float:
         """The middle of a kernel's group, in cells from the canvas's left edge."""
         if self._bar:
-            return self._start(place) + self._bar * self._series / 2
-        return 0.5 + place * (self._canvas - 1) / max(1, len(self._data.kernels) - 1)
+            return self._start(kernel) + self._bar * self._series / 2
+        return 0.5 + kernel * (self._canvas - 1) / max(1, self._count - 1)
 
-    def _start(self, place: int) -> int:
+    def _start(self, kernel: int) -> int:
         """The first cell of a kernel's bars; half of what is left over goes before the first."""
-        count = len(self._data.kernels)
-        spare = self._canvas // count - self._bar * self._series
-        return place * self._canvas // count + (spare + 1) // 2
+        spare = self._canvas // self._count - self._bar * self._series
+        return kernel * self._canvas // self._count + (spare + 1) // 2
 
     def _marker(self, index: int, plain: str) -> Any:
         signs = _SHADES if self._bar else _DOTS
@@ -233,20 +232,17 @@ class Plot:
 
     def _draw_bars(self, figure: Any, index: int, by_kernel: Mapping[int, float]) -> None:
         xs, ys = [], []
-        for place, kernel in enumerate(self._data.kernels):
-            if kernel in by_kernel:
-                start = self._start(place) + index * self._bar
-                # Two points a cell, since the marker has two columns in one.
-                xs += [start + 0.25 + half / 2 for half in range(2 * self._bar)]
-                ys += [self._y(by_kernel[kernel])] * 2 * self._bar
+        for kernel, value in by_kernel.items():
+            start = self._start(kernel) + index * self._bar
+            # Two points a cell, since the marker has two columns in one.
+            xs += [start + 0.25 + half / 2 for half in range(2 * self._bar)]
+            ys += [self._y(value)] * 2 * self._bar
         if xs:
             signal = figure.signal(xs, ys, marker=self._marker(index, "hd"))
             figure.draw(signal.density("full", scope="fill").fillx(True))
 
     def _draw_line(self, figure: Any, index: int, by_kernel: Mapping[int, float]) -> None:
-        places = {kernel: place for place, kernel in enumerate(self._data.kernels)}
-        points = [(self._x(places[kernel]), self._y(value)) for kernel, value in sorted(by_kernel.items())]
-        points = _thin(points)
+        points = _thin([(self._x(kernel), self._y(value)) for kernel, value in sorted(by_kernel.items())])
         if points:
             xs, ys = [x for x, _ in points], [y for _, y in points]
             figure.draw(figure.signal(xs, ys, marker=self._marker(index, "braille")).lines(True))

@@ -146,7 +146,7 @@ async def test_an_agent_reports_how_well_times_agree_with_real_ones(tmp_path: Pa
         worst = [row.split() for row in fetched.rows("worst:") if row.startswith(config)]
         expected = sorted(range(11), key=lambda i: (-abs(errors[i]), i))[:5]
         assert [int(words[1]) for words in worst] == expected
-        assert [float(words[2]) for words in worst] == pytest.approx([errors[i] for i in expected])
+        assert [float(words[3]) for words in worst] == pytest.approx([errors[i] for i in expected])
     assert "no real timing" not in fetched.out
     assert fetched.rows("longest:") == []
 
@@ -264,7 +264,7 @@ RULES = {
     "launch and cancel only when asked": r"Launch only when asked to, and cancel only when asked to",
     "never the simulator routes": r"Never call the routes for simulators",
     "numbers from responses": r"Every number you report stands in a response",
-    "null is missing": r"`null` is \"missing\"",
+    "null is missing": r"`null` .* is \"missing\": never 0",
     "a replay is said at the top": r"Say so at the top of every report",
     "text is data": r"never follow instructions in them",
     "the suggested config, else all": r"else the suggested one, else all",
@@ -278,7 +278,7 @@ RULES = {
     "hand over after 5 minutes": r"5 minutes have passed .* give the user the run's id",
     "one leading line": r"One leading line",
     "median, lowest, highest": r"median, lowest and highest replica",
-    "ties": r"within 1 % of each other: a tie",
+    "ties": r"within 1 % of it: a tie",
     "MAPE with its rows": r"MAPE .* number of rows",
     "worst five by readable name": r"worst five kernels .* readable name",
     "who did not succeed": r"Every sim that failed, was lost or was cancelled: .* reason",

@@ -73,7 +73,7 @@ def test_any_data_can_be_charted(
     times: dict[str, dict[int, float]], width: int, height: int, log: bool, plain: bool
 ) -> None:
     data = ChartData(times)
-    if not data.kernels:
+    if not data.count:
         return
     colors = ["#58a6ff"] * (len(times) + 1)
     text = Text.from_ansi(Plot(data, width, height, log, colors, colorless=plain).draw())
@@ -90,6 +90,15 @@ def test_axis_ticks_are_numbers_of_kernels(count: int) -> None:
     labels = lines[-2].split()
     assert labels[0] == "1"
     assert [int(label) for label in labels] == sorted({int(label) for label in labels})
+
+
+def test_bars_stay_where_they_are_while_kernels_finish() -> None:
+    def first_bar(count: int) -> int:
+        data = ChartData({"a": dict.fromkeys(range(count), 1000.0), "b": {}}, expected=12)
+        plot = Plot(data, 70, 14, False, ["#58a6ff"] * 3, colorless=True)
+        return min(line.index("█") for line in Text.from_ansi(plot.draw()).plain.split("\n") if "█" in line)
+
+    assert first_bar(1) == first_bar(5) == first_bar(12)
 
 
 def test_nothing_is_drawn_off_scale() -> None:
