@@ -89,6 +89,8 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
         if "Allow" in error.headers:
             answer.headers["Allow"] = error.headers["Allow"]
         return answer
+    except web.RequestPayloadError:
+        return json_response(ErrorBody(detail="The body can't be decoded: it is not encoded as it says."), status=422)
     except ConnectionError:
         # The client left in the middle; there is nobody to answer.
         raise

@@ -1,7 +1,7 @@
 """Between the simulator's end and the last heartbeat: the step timeline and the output files.
 
-Nothing here ever fails a sim: what goes wrong is a line in the worker's log, and of the step timeline's files one in the
-sim's. The raw log is what was printed before this began, so lines added to the sim's log are not in it.
+Nothing here ever fails a sim: what goes wrong is a line in the worker's log, and what is wrong with the step timeline's
+files is one in the sim's. The raw log is what was printed before this began: lines added to the sim's are not in it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .delivery import Delivery
 from .kernel_stats import write_csv
@@ -19,43 +18,23 @@ from .lines import Interrupted, file_lines
 from .outputs import STATS_FILE, upload_log, upload_run, upload_stats
 from .prediction import Prediction, predict
 from .reporter import Server
-from .retry import Undeliverable
+from .retry import SimOver, Undeliverable
 from .spool import Spool, SpoolError
 from .workspace import read_core_clock_mhz
+
+if TYPE_CHECKING:
+    from .worker import WorkerSettings
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class Settings(Protocol):
-    """What of the worker's settings counts here."""
-
-    @property
-    def sim_id(self) -> str: ...  # noqa: D102
-    @property
-    def gpu_config(self) -> str | None: ...  # noqa: D102
-    @property
-    def core_clock_mhz(self) -> float | None: ...  # noqa: D102
-    @property
-    def work_dir(self) -> Path: ...  # noqa: D102
-    @property
-    def trace(self) -> Path | None: ...  # noqa: D102
-    @property
-    def accelsim_dir(self) -> Path | None: ...  # noqa: D102
-    @property
-    def replay_log(self) -> Path | None: ...  # noqa: D102
-    @property
-    def stand_in(self) -> bool: ...  # noqa: D102
-    @property
-    def patience_s(self) -> float: ...  # noqa: D102
-
-
 class Aftermath:
     """Make it when the simulator has ended and before anything is added to its log."""
 
     def __init__(
-        self, settings: Settings, server: Server, spool: Spool, *, sleep: Callable[[float], Awaitable[None]]
+        self, settings: WorkerSettings, server: Server, spool: Spool, *, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         self._settings = settings
         self._spool = spool
@@ -93,6 +72,10 @@ class Aftermath:
                 # The verdict is worth another try.
                 log.error("the other output files are left out: %s", error)
                 return
+            except SimOver:
+                raise
+            except Exception:
+                log.exception("output files are left out")
 
     async def _upload_timeline(self) -> None:
         if self._prediction.body is not None:

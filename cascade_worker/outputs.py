@@ -48,7 +48,7 @@ class Output:
 
 
 class DiskContent:
-    """The first `size` bytes of an open file, gzipped if `packed`; the same bytes each time (no name or time in them)."""
+    """The first `size` bytes of an open file; `packed`: gzipped, without a name or time, so always the same bytes."""
 
     def __init__(self, fd: int, size: int, *, packed: bool) -> None:
         self.error: OSError | None = None
@@ -131,7 +131,8 @@ def file_name(place: str, ending: str, taken: set[str]) -> str:
     plain = _NOT_PLAIN.sub("_", place)
     if not plain.strip("."):
         plain = "_" * max(1, len(plain))
-    stem, suffix = os.path.splitext(plain)  # noqa: PTH122: not a path
+    suffix = Path(plain).suffix
+    stem = plain.removesuffix(suffix)
     if len(suffix) > _LONGEST_SUFFIX:
         stem, suffix = plain, ""
     number = 1

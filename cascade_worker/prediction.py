@@ -91,8 +91,8 @@ def _doubts(body: StepTimelineBody, mapping: dict[str, int], simulated: set[int]
     if strange := [f"{key[:80]!r} to {id_}" for key, id_ in mapping.items() if id_ not in simulated]:
         more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
         remarks.append(
-            f"The step timeline keeps the real times of some kernels, since {MAPPING} maps them to kernels that this sim "
-            f"has no time of: {', '.join(strange[:_SHOWN])}{more}."
+            f"The step timeline keeps the real times of some kernels, since {MAPPING} maps them to kernels that this "
+            f"sim has no time of: {', '.join(strange[:_SHOWN])}{more}."
         )
     if not body.simulated["summary"]["simulation"]["kernels_mapped"]:
         remarks.append(

@@ -8,7 +8,7 @@ How a step's time is predicted
 
 How steps are laid out
     The first starts at its real start. Every other one starts as long after the end of the step before it (the one that
-    really ended last before it started) as it really did: pauses stay. One that nothing had ended before keeps its start.
+    really ended last before it started) as it really did: pauses stay. One before which none had ended keeps its start.
 
 A request lasts from the start of its first step to the end of its last. Errors are `(sim - real) / real * 100`; where
 the real time is 0 there is none, and it doesn't count in a mean.
@@ -94,8 +94,8 @@ def kernel_times(
 ) -> dict[int, float]:
     """The simulated ns of each kernel_id of a kernel list.
 
-    `cycles`: the uid and cycles of each stats block; the simulator's uids count the listed kernels from 1. A kernel that
-    is listed several times gets the mean. Raises TimelineError for a run in which kernels ran at the same time.
+    `cycles`: the uid and cycles of each stats block; the simulator's uids count the listed kernels from 1. A kernel
+    that is listed several times gets the mean. Raises TimelineError for a run in which kernels ran at the same time.
     """
     uids = [uid for uid, _ in cycles]
     if None in uids or len(set(uids)) < len(uids):

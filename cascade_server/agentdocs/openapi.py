@@ -158,6 +158,7 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     responses: dict[str, Any] = {str(endpoint.status): _success(endpoint)}
     if endpoint.name == "sim_file":
         responses["206"] = {**responses["200"], "description": "The part that `Range` asks for."}
+        responses["412"] = {"description": "The file is not the one that `If-Match` names, or has changed since."}
         responses["416"] = {"description": "`Range` lies outside the file."}
     if endpoint.method == "GET" and endpoint.name not in _EVENTS:
         responses["304"] = {"$ref": "#/components/responses/NotModified"}

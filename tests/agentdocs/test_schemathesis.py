@@ -171,3 +171,14 @@ def test_a_wrong_answer_would_be_noticed(server: tuple[str, Ids]) -> None:
     case = schemathesis.openapi.from_dict(lying)["/api/health"]["GET"].Case()
     with pytest.raises(FailureGroup, match="missing"):
         case.call_and_validate(base_url=url, checks=WANTED, timeout=10)
+
+
+@pytest.mark.parametrize("name", [e.name for e in ENDPOINTS.values() if e.body or e.raw_body])
+def test_a_body_that_is_not_encoded_as_it_says_is_the_clients_fault(server: tuple[str, Ids], name: str) -> None:
+    url, ids = server
+    endpoint = ENDPOINTS[name]
+    path = endpoint.url(sim_id=ids["sim_id"][-1], name="x")
+    headers = HEADERS | {"Content-Encoding": "gzip"}
+    answer = requests.request(endpoint.method, url + path, data=b"no gzip at all", headers=headers, timeout=10)
+    assert answer.status_code == 422
+    assert "can't be decoded" in answer.json()["detail"]

@@ -212,3 +212,9 @@ def test_kernel_names(mangled: str, full: str | None, short: str) -> None:
 @given(st.text())
 def test_any_kernel_name_is_shown_somehow(name: str) -> None:
     assert all(char.isprintable() or char == "\ufffd" for char in short_name(name) + full_name(name))
+
+
+def test_a_name_that_would_fill_the_memory_stays_mangled() -> None:
+    name = "_Z1f1AIiE" + "".join(f"S_IS{digit}_S{digit}_E" for digit in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    assert full_name(name) == name
+    assert short_name(name) == name

@@ -1,9 +1,10 @@
-"""A small real HTTP server that takes logs and heartbeats as the contract says, and a fake Accel-Sim checkout."""
+"""A small real HTTP server that takes what a worker sends as the contract says, and a fake Accel-Sim checkout."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from cascade_server.contract.models import FILE_NAME
 from cascade_server.contract.text import line_to_bytes
 from tests.recordings import CASES
 
@@ -35,7 +37,11 @@ class Fault(Enum):
     FORGET = auto()
     """The server comes back without the lines of its last chunk."""
     REFUSE = auto()
-    """The server does not want it (heartbeats only; a log chunk is taken)."""
+    """The server does not want it (a log chunk is taken all the same)."""
+    TOO_LARGE = auto()
+    """413 before anything was read (files only; anything else is taken all the same)."""
+    NONSENSE = auto()
+    """200 with a body that is none of the server's (files only)."""
 
 
 @dataclass
@@ -51,6 +57,14 @@ class FakeServer:
     over: bool = False
     chunks: list[int] = field(default_factory=list)
     beat_faults: list[Fault] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    puts: list[str] = field(default_factory=list)
+    """The names of all PUT requests."""
+    file_faults: dict[str, list[Fault]] = field(default_factory=dict)
+    """By name; "" is for the step timeline."""
+    timelines: list[dict[str, Any]] = field(default_factory=list)
+    hang_files: asyncio.Event | None = None
+    """PUT requests wait for it."""
     on_log: Callable[[], None] = lambda: None
     hang: asyncio.Event | None = None
     """Log requests wait for it."""
@@ -112,6 +126,47 @@ class FakeServer:
         self.over = self.over or beat["state"] != "running"
         return _cut(request) if fault is Fault.LOSE_REPLY else _answer(200, cancel=self.cancel)
 
+    async def put_file(self, request: web.Request) -> web.StreamResponse:
+        """PUT …/files/{name}."""
+        name = request.match_info["name"]
+        self.puts.append(name)
+        fault = self._fault_of(name)
+        if self.hang_files is not None:
+            await self.hang_files.wait()
+        if fault is Fault.TOO_LARGE:
+            return _answer(413, detail="A file may have at most 10 bytes.")
+        data = await request.read()
+        if fault is Fault.NONSENSE:
+            return _answer(200, hello="world")
+        if early := self._early(request, fault):
+            return early
+        assert re.fullmatch(FILE_NAME, name)
+        self.files[name] = data
+        about = {"name": name, "size": len(data), "content_type": "x/y", "created_at": "2026-01-01T00:00:00Z"}
+        return _cut(request) if fault is Fault.LOSE_REPLY else _answer(200, **about)
+
+    async def post_step_timeline(self, request: web.Request) -> web.StreamResponse:
+        """POST …/step-timeline."""
+        body = await request.json()
+        fault = self._fault_of("")
+        if early := self._early(request, fault):
+            return early
+        self.timelines.append(body)
+        return _cut(request) if fault is Fault.LOSE_REPLY else web.Response(status=204)
+
+    def _fault_of(self, name: str) -> Fault:
+        faults = self.file_faults.get(name)
+        return faults.pop(0) if faults else Fault.NONE
+
+    def _early(self, request: web.Request, fault: Fault) -> web.StreamResponse | None:
+        if fault is Fault.DROP:
+            return _cut(request)
+        if fault is Fault.BUSY:
+            return _answer(503, detail="busy")
+        if fault is Fault.REFUSE:
+            return _answer(422, detail="no")
+        return self._refuse(request)
+
     def _refuse(self, request: web.Request) -> web.StreamResponse | None:
         if request.match_info["sim_id"] != SIM_ID:
             return _answer(404, detail=f"There is no sim {request.match_info['sim_id']!r}.")
@@ -127,6 +182,8 @@ async def fake_server(port: int = 0, state: FakeServer | None = None) -> AsyncIt
     app = web.Application(client_max_size=64 << 20)
     app.router.add_post("/api/sims/{sim_id}/logs", server.post_logs)
     app.router.add_post("/api/sims/{sim_id}/heartbeat", server.heartbeat)
+    app.router.add_put("/api/sims/{sim_id}/files/{name}", server.put_file)
+    app.router.add_post("/api/sims/{sim_id}/step-timeline", server.post_step_timeline)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
@@ -160,7 +217,7 @@ def fake_accelsim(root: Path, gpu_config: str = "SM7_QV100") -> Path:
     gpgpusim = simulator / "gpgpu-sim" / "configs" / "tested-cfgs" / gpu_config
     gpgpusim.mkdir(parents=True)
     (gpgpusim / "gpgpusim.config").write_text(
-        "-gpgpu_n_clusters 80\n-inter_config_file more/named.icnt\n#-accelwattch_xml_file gone.xml\n"
+        "-gpgpu_n_clusters 80\n-gpgpu_clock_domains 1132.0:1132.0:1132.0:850.0\n-inter_config_file more/named.icnt\n#-accelwattch_xml_file gone.xml\n"
     )
     (gpgpusim / "config_volta_islip.icnt").write_text("")
     (gpgpusim / "accelwattch_sass_sim.xml").write_text("")

@@ -86,7 +86,6 @@ async def test_a_whole_recording_arrives_byte_for_byte(tmp_path: Path) -> None:
         assert server.log == log
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 async def test_long_lines_arrive_whole(tmp_path: Path) -> None:
     log = b"short\n" + b"x" * (3 << 20) + b"\n" + b"\xff" * (1 << 20) + b"\nend"
     async with fake_server() as server, reporting(server, tmp_path) as (spool, make):
