@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
 from functools import lru_cache
 
 from pydemumble import demangle
+
+from cascade_server.contract.text import may_demangle
 
 from .format import safe_text
 
@@ -16,20 +15,10 @@ _MAX = 4096
 """Longer names are shown as they are: no compiler's limit, but a bound on the work done for a cell."""
 
 
-_REFERENCE = re.compile(r"S[0-9A-Z]*_")
-_MOST_DOUBLINGS = 20
-"""A mangled name may refer to parts of itself, so that each ten characters double its length: a name of 300 could fill
-the memory. Names that could grow by more than this many doublings stay mangled; real ones are far below."""
-
-
-def _may_explode(name: str) -> bool:
-    return sum(map(math.log2, Counter(_REFERENCE.findall(name)).values())) > _MOST_DOUBLINGS
-
-
 @lru_cache(maxsize=8192)
 def full_name(name: str) -> str:
     """Demangle a name; what isn't mangled, or can't be read, stays as it is."""
-    if name.startswith("_Z") and len(name) <= _MAX and "\0" not in name and name.isascii() and not _may_explode(name):
+    if may_demangle(name):
         return safe_text(demangle(name)) or safe_text(name)
     return safe_text(name)
 

@@ -12,6 +12,7 @@ from pydemumble import demangle
 
 from cascade_server.contract.models import RunSummary, SimSummary
 from cascade_server.contract.states import FINISHED, RunState, SimState, TraceState
+from cascade_server.contract.text import may_demangle
 
 MISSING = "–"
 
@@ -21,7 +22,6 @@ _HARMFUL = re.compile(
 )
 """What moves a cursor, colours, hides or turns text around; not tab and line feed."""
 
-_LONGEST_NAME = 4096
 _OPENING = "(<[{"
 _CLOSING = ")>]}"
 
@@ -67,7 +67,7 @@ def _shown(match: re.Match[str]) -> str:
 @lru_cache(maxsize=8192)
 def full_name(name: str) -> str:
     """Demangle a kernel's name; what isn't mangled, or can't be read, stays as it is."""
-    if name.startswith("_Z") and len(name) <= _LONGEST_NAME and name.isascii() and "\0" not in name:
+    if may_demangle(name):
         return demangle(name) or name
     return name
 

@@ -6,7 +6,9 @@ cleaned only for display (`display_text`).
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -27,3 +29,21 @@ def line_to_bytes(line: str) -> bytes:
 def display_text(line: str) -> str:
     """Replace what no JSON reader or terminal takes: lone surrogates become U+FFFD."""
     return line if line.isascii() else _SURROGATES.sub("\ufffd", line)
+
+
+_LONGEST_NAME = 4096
+_REFERENCE = re.compile(r"S[0-9A-Z]*_")
+_MOST_DOUBLINGS = 20
+
+
+def may_demangle(name: str) -> bool:
+    """Whether a kernel's name is a mangled one that is safe to give to a demangler.
+
+    A mangled name may refer to parts of itself, so that each ten characters double its length: a hostile name of 300
+    could fill the memory. One that could grow by more than 20 doublings is not safe; real ones are far below. Nor is
+    one with a NUL, which would end it early in C, or of more than 4,096 characters, a bound on the work for one name.
+    """
+    if not (name.startswith("_Z") and len(name) <= _LONGEST_NAME and name.isascii()) or "\0" in name:
+        return False
+    doublings = sum(map(math.log2, Counter(_REFERENCE.findall(name)).values()))
+    return doublings <= _MOST_DOUBLINGS

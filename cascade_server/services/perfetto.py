@@ -16,11 +16,11 @@ from typing import Any
 from pydemumble import demangle
 
 from cascade_server.contract.models import KernelStat, RunDetail
+from cascade_server.contract.text import may_demangle
 
 LISTED = 100
 """So many kernels without a time are named; all are counted."""
 
-_LONGEST_NAME = 4096
 _LONGEST_NS = 1e18  # 30 years; a longer kernel is an overflow of the simulator's
 _LAID = "Kernels are laid end to end by their simulated time; gaps between kernels are not simulated."
 
@@ -34,7 +34,7 @@ def readable_name(name: str) -> str:
     words = name.split(" ")
     if len(words) > 1 and all(word.startswith("_Z") for word in words):
         return " + ".join(readable_name(word) for word in words)
-    if name.startswith("_Z") and len(name) <= _LONGEST_NAME and name.isascii() and "\0" not in name:
+    if may_demangle(name):
         return demangle(name) or name
     return name
 

@@ -72,14 +72,6 @@ async def test_every_route_but_health_wants_the_token(
                 assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS.values() if e.name not in HANDLERS], ids=lambda e: e.name)
-async def test_routes_to_come_say_so(server: Running, http: aiohttp.ClientSession, endpoint: Endpoint) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with http.request(endpoint.method, server.url + fill(endpoint), headers=headers) as response:
-        assert response.status == 501
-        assert "not served yet" in (await response.json())["detail"]
-
-
 async def test_unknown_paths_and_wrong_methods_are_json(server: Running, http: aiohttp.ClientSession) -> None:
     async with http.get(server.url + "/api/nothing") as response:
         assert (response.status, await response.json()) == (404, {"detail": "Not Found"})
