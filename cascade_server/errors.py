@@ -6,8 +6,7 @@ ServiceError             status, detail
 ├── LogGapError          409 with next_seq
 ├── TooLargeError        413
 ├── InvalidError         422
-├── UnauthorizedError    401
-└── NotYetError          501
+└── UnauthorizedError    401
 LaunchError              a launcher could not start a sim; its text becomes the sim's error
 StartError               the server can't start; its text is for the person who started it
 """
@@ -63,12 +62,6 @@ class InvalidError(ServiceError):
     """The request is well-formed but makes no sense."""
 
     status = 422
-
-
-class NotYetError(ServiceError):
-    """The route is part of the contract and is not served yet."""
-
-    status = 501
 
 
 class LaunchError(Exception):

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from cascade_server.contract.endpoints import ENDPOINTS, Endpoint
-from cascade_server.errors import NotYetError
+from cascade_server.contract.endpoints import ENDPOINTS
 from cascade_server.middleware import Handler, guarded
 
 from . import analysis, docs, events, health, outputs, results, runs, sims, traces
@@ -49,14 +48,6 @@ HANDLERS: Mapping[str, Handler] = {
 
 
 def add_routes(app: web.Application) -> None:
-    """Register the whole table; rows without a handler answer 501."""
+    """Register the whole table."""
     for endpoint in ENDPOINTS.values():
-        handler = HANDLERS.get(endpoint.name) or _not_yet(endpoint)
-        app.router.add_route(endpoint.method, endpoint.path, guarded(endpoint, handler))
-
-
-def _not_yet(endpoint: Endpoint) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        raise NotYetError(f"{endpoint.method} {endpoint.path} is not served yet by this version of Cascade.")
-
-    return answer
+        app.router.add_route(endpoint.method, endpoint.path, guarded(endpoint, HANDLERS[endpoint.name]))

@@ -23,7 +23,6 @@ from cascade_server.contract.endpoints import ENDPOINTS, Auth, Endpoint
 from cascade_server.contract.events import KernelEvent, LogEvent, SimEvent, SnapshotEvent
 from cascade_server.contract.models import Heartbeat, RunCreate, RunEntry, RunSummary
 from cascade_server.contract.states import RunState, SimState, TraceState
-from cascade_server.routes.table import HANDLERS
 from tests.recordings import TRUTH, recording_bytes, recording_lines
 from tests.servers import TOKEN, Running, running_server
 

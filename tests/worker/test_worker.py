@@ -151,7 +151,7 @@ async def test_a_full_disk_fails_the_sim_with_a_sentence(server: FakeServer, tmp
 async def test_a_damaged_recording_fails_the_sim_and_keeps_what_came(server: FakeServer, tmp_path: Path) -> None:
     broken = tmp_path / "broken.log.xz"
     broken.write_bytes((RECORDINGS / "ok-k400-rtx3070.log.xz").read_bytes()[:-100])
-    async with working(server, tmp_path, replay_log=broken, replay_speed=0.0) as worker:
+    async with working(server, tmp_path, heartbeat_s=1.0, replay_log=broken, replay_speed=0.0) as worker:
         assert await worker.end() == 1
     assert server.verdict is not None
     assert "is damaged" in server.verdict["error"]
