@@ -45,6 +45,9 @@ from .sse import Decoder
 
 T = TypeVar("T")
 
+Body = str | bytes | AsyncIterator[bytes]
+"""JSON text, or the bytes of a file."""
+
 KEEPALIVE_S = 15.0
 """The server writes to a silent event stream at least this often."""
 
@@ -142,7 +145,7 @@ class CascadeClient:
 
     async def create_run(self, body: m.RunCreate) -> m.RunDetail:
         """Launch sims. After Unreachable look for the run before trying again: it may have been made."""
-        return await self._call("create_run", m.RunDetail, json_body=body.model_dump_json())
+        return await self._call("create_run", m.RunDetail, body=body.model_dump_json())
 
     async def runs(self) -> list[m.RunSummary]:
         """All runs, newest first."""
@@ -174,7 +177,7 @@ class CascadeClient:
 
     async def heartbeat(self, sim_id: str, beat: m.Heartbeat) -> m.HeartbeatReply:
         """Report a sim's state; repeatable."""
-        return await self._call("heartbeat", m.HeartbeatReply, json_body=beat.model_dump_json(), sim_id=sim_id)
+        return await self._call("heartbeat", m.HeartbeatReply, body=beat.model_dump_json(), sim_id=sim_id)
 
     async def post_logs(self, sim_id: str, seq: int, lines: Sequence[str], *, unterminated: bool = False) -> m.LogReply:
         """Send log lines; repeatable. Raises Conflict with `next_seq` when lines before `seq` are missing."""
@@ -182,7 +185,7 @@ class CascadeClient:
         body: dict[str, Any] = {"seq": seq, "lines": lines}
         if unterminated:
             body["unterminated"] = True
-        return await self._call("post_logs", m.LogReply, json_body=json.dumps(body), sim_id=sim_id)
+        return await self._call("post_logs", m.LogReply, body=json.dumps(body), sim_id=sim_id)
 
     async def sim_log_tail(self, sim_id: str, lines: int) -> LogTail:
         """The last `lines` lines of a log, cleaned for display."""
@@ -221,9 +224,7 @@ class CascadeClient:
 
     async def put_file(self, sim_id: str, name: str, data: AsyncIterator[bytes] | bytes) -> m.SimFile:
         """Store an output file; repeatable, the last one whole counts."""
-        endpoint = ENDPOINTS["put_file"]
-        async with self._request(endpoint, {"sim_id": sim_id, "name": name}, body=data, timeout=_LONG) as response:
-            return m.SimFile.model_validate_json(await response.read())
+        return await self._call("put_file", m.SimFile, body=data, timeout=_LONG, sim_id=sim_id, name=name)
 
     async def step_timelines(self, run_id: str) -> list[m.SimStepTimeline]:
         """The predicted step timelines of a run."""
@@ -269,13 +270,23 @@ class CascadeClient:
             async for chunk in response.content.iter_any():
                 yield chunk
 
-    async def _call(self, name: str, kind: type[T], /, *, json_body: str | None = None, **params: str) -> T:
-        async with self._request(ENDPOINTS[name], params, body=json_body) as response:
+    async def _call(
+        self,
+        name: str,
+        kind: type[T],
+        /,
+        *,
+        body: Body | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+        **params: str,
+    ) -> T:
+        async with self._request(ENDPOINTS[name], params, body=body, timeout=timeout) as response:
             raw = await response.read()
         try:
             return TypeAdapter(kind).validate_json(raw)
         except ValidationError as error:
-            raise Unreachable(f"{self.url} answered {name} with something else: is it a Cascade server?") from error
+            message = f"{self.url} answered {name} with something else: is it a Cascade server?"
+            raise Unreachable(message) from error
 
     def _request(
         self,
@@ -283,7 +294,7 @@ class CascadeClient:
         path_params: dict[str, str],
         *,
         params: dict[str, int] | None = None,
-        body: str | bytes | AsyncIterator[bytes] | None = None,
+        body: Body | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> _Call:
         if self._session is None:

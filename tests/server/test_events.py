@@ -140,3 +140,32 @@ async def test_the_server_stops_at_once_with_streams_open(tmp_path: Path, path: 
             # What was on its way may still come, then the end.
             assert all([kind(event) != "snapshot" async for event in events])
         await streams.aclose()
+
+
+async def test_a_client_that_reads_nothing_delays_nobody_and_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cascade_server.routes.events.SEND_TIMEOUT_S", 0.3)
+    async with running_server(tmp_path) as server:
+        run = await server.create()
+        (sim,) = run.sims
+        host, port = server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        request = f"GET /api/runs/{run.id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        writer.write(request.encode())
+        await writer.drain()
+        topic = server.core.bus._topics
+        while run.id not in topic or not topic[run.id].subscribers:
+            await asyncio.sleep(0)
+        lines = ["x" * 100_000 for _ in range(20)]
+        async with stream(server, f"/api/runs/{run.id}/events") as events:
+            await anext(events)
+            seq, seen = 0, 0
+            while len(topic[run.id].subscribers) > 1:
+                seq = (await server.client.post_logs(sim.id, seq, lines)).next_seq
+                while seen < seq:
+                    event = await anext(events)
+                    if kind(event) == "log":
+                        seen += event.data.count("x" * 100_000)
+        writer.close()

@@ -217,7 +217,8 @@ def fake_accelsim(root: Path, gpu_config: str = "SM7_QV100") -> Path:
     gpgpusim = simulator / "gpgpu-sim" / "configs" / "tested-cfgs" / gpu_config
     gpgpusim.mkdir(parents=True)
     (gpgpusim / "gpgpusim.config").write_text(
-        "-gpgpu_n_clusters 80\n-gpgpu_clock_domains 1132.0:1132.0:1132.0:850.0\n-inter_config_file more/named.icnt\n#-accelwattch_xml_file gone.xml\n"
+        "-gpgpu_n_clusters 80\n-gpgpu_clock_domains 1132.0:1132.0:1132.0:850.0\n"
+        "-inter_config_file more/named.icnt\n#-accelwattch_xml_file gone.xml\n"
     )
     (gpgpusim / "config_volta_islip.icnt").write_text("")
     (gpgpusim / "accelwattch_sass_sim.xml").write_text("")

@@ -70,7 +70,7 @@ def test_every_option_has_help_and_a_variable_and_the_token_is_no_option() -> No
     shown = run("--help", COLUMNS="200").stdout.decode()
     for variable in (
         *("URL", "SIM_ID", "GPU_CONFIG", "TRACE", "ACCELSIM_DIR", "REPLAY_LOG", "REPLAY_SPEED"),
-        *("REPLAY_EXIT_CODE", "REPLAY_STAND_IN", "WORK_DIR", "HEARTBEAT_S", "WORKER_PATIENCE_S"),
+        *("REPLAY_EXIT_CODE", "REPLAY_STAND_IN", "CORE_CLOCK_MHZ", "WORK_DIR", "HEARTBEAT_S", "WORKER_PATIENCE_S"),
     ):
         assert f"CASCADE_{variable}]" in shown
     assert "--token" not in shown

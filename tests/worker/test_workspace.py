@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cascade_worker.source import SourceError
-from cascade_worker.workspace import Launch, prepare, read_kernel_list
+from cascade_worker.workspace import Launch, prepare, read_core_clock_mhz, read_kernel_list
 from tests.recordings import CASES
 from tests.worker.stand_ins import fake_accelsim, make_trace
 
@@ -163,3 +163,27 @@ def test_an_existing_run_directory_is_never_touched(accelsim: Path, tmp_path: Pa
     with pytest.raises(SourceError, match=r"The run directory .* can't be made: File exists\."):
         ready(accelsim, make_trace(tmp_path / "t"))
     assert (precious / "kernelslist.g").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "clock"),
+    [
+        ("-gpgpu_clock_domains 1132.5:1132:1132:850", 1132.5),
+        (
+            "-gpgpu_clock_domains 1:1:1:1\n  -gpgpu_clock_domains\n 1980:2:3:4 # 7\n#-gpgpu_clock_domains 5:5:5:5",
+            1980.0,
+        ),
+        ("-gpgpu_clock_domains", None),
+        ("-gpgpu_clock_domains x:1:1:1", None),
+        ("-gpgpu_clock_domains 0:1:1:1", None),
+        ("-gpgpu_clock_domains inf:1:1:1", None),
+        ("", None),
+    ],
+)
+def test_the_core_clock(tmp_path: Path, text: str, clock: float | None) -> None:
+    accelsim = fake_accelsim(tmp_path)
+    path = accelsim / "gpu-simulator/gpgpu-sim/configs/tested-cfgs/SM7_QV100/gpgpusim.config"
+    path.write_text(text)
+    assert read_core_clock_mhz(accelsim, "SM7_QV100") == clock
+    assert read_core_clock_mhz(accelsim, "SM7_NONE") is None
+    assert read_core_clock_mhz(accelsim, "../x") is None
