@@ -43,10 +43,10 @@ def speedscope(cache: Path) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         try:
             done = subprocess.run(
-                [*command, "--prefix", str(cache), f"speedscope@{VERSION}"], capture_output=True, text=True, timeout=40
+                [*command, "--prefix", str(cache), f"speedscope@{VERSION}"], capture_output=True, text=True, timeout=100
             )
         except subprocess.TimeoutExpired:
-            pytest.skip("npm did not fetch speedscope in 40 s")
+            pytest.skip("npm did not fetch speedscope in 100 s")
         if not (page / "index.html").is_file():
             pytest.skip(f"npm could not fetch speedscope: {done.stderr.strip()[-200:]}")
     return page
@@ -87,7 +87,7 @@ async def page_url(tmp_path: Path) -> AsyncIterator[str]:
         await server.close()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 async def test_speedscope_imports_the_trace(page_url: str) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
     executable = chromium()
