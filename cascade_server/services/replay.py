@@ -41,9 +41,12 @@ def notice(replays: Sequence[tuple[str, Replay | None]]) -> str | None:
     """The sentence to show beside a run's numbers, from each entry's config and recording."""
     stand_ins = {config: replay.name for config, replay in replays if replay is not None and replay.stand_in}
     if stand_ins:
+        names = set(stand_ins.values())
         what = ", ".join(f"{config} replays {name}" for config, name in stand_ins.items())
+        if len(names) == 1 and len(stand_ins) == len(replays):
+            what = names.pop()
         return (
-            "The numbers do NOT describe this trace: no Accel-Sim is set up, so a recording of another trace or config "
+            "The numbers do NOT describe this trace: nothing is simulated, a recording of another trace or config "
             f"stands in ({what})."
         )
     return REPLAY_NOTICE if any(replay is not None for _, replay in replays) else None
